@@ -62,6 +62,6 @@ _load, __dir__ = export_lazily(__name__, _HOME)
 
 
 def __getattr__(name: str) -> Any:
-    # What is imported stays alive, and the collector would look at all of it several times.
+    # Imported objects stay alive. The garbage collector would only scan them several times.
     with pause_collection():
         return _load(name)

@@ -1,7 +1,7 @@
-"""Answer HTTP requests on all protocols: find the route, admit the caller, run the call. No framework.
+"""Answer HTTP requests on all protocols, without a framework: find the route, admit the caller, run the call.
 
 Rules:
-- Each request is answered in the words of the protocol of its path, never with a traceback.
+- Each request is answered in the format of its path's protocol, never with a traceback.
 - Host and Origin, the credentials and the size of the body are checked before a protocol reads the request.
 """
 
@@ -55,14 +55,14 @@ _CLIENT_FIELDS = Request("", "")[5:]
 
 
 class Front(Protocol):
-    """What answers some requests before an application, and begins and ends with it: its pages, or a sign-in."""
+    """Answers some requests before an application does, such as pages or a sign-in. It starts and stops with it."""
 
     def takes(self, scope: Scope) -> bool:
-        """Return whether it answers a request. For one that it does not answer, it may keep what the call needs."""
+        """Return whether it answers the request. If it does not, it can still store something that the call needs."""
         ...
 
     async def serve(self, scope: Scope, exchange: Exchange) -> None:
-        """Answer a request that it takes."""
+        """Answer a request for which ``takes`` returned True."""
         ...
 
     async def begin(self) -> None:
@@ -74,7 +74,7 @@ class Front(Protocol):
         ...
 
     def drain(self) -> None:
-        """End what would keep the server from stopping."""
+        """End everything that would keep the server from stopping."""
         ...
 
 
@@ -165,12 +165,12 @@ class App:
             front.drain()
 
     async def begin(self) -> None:
-        """Begin the Toolbox and what the server needs beside it."""
+        """Start the Toolbox and everything else that the server needs."""
         for one in self._lifespans:
             await begin_lifespan(one)
 
     async def end(self) -> None:
-        """End everything that ``begin`` began."""
+        """Stop everything that ``begin`` started."""
         for one in reversed(self._lifespans):
             await end_lifespan(one)
 
@@ -196,20 +196,20 @@ class App:
             table = await self.tables.wait_for(scope, path)
         fields: Fields = dict(scope["headers"])
         entry = table.find_entry(scope["method"], path, scope["headers"])
-        # MC-10: a call without a session pays for one lookup.
+        # MC-10: this costs a call without a session one lookup.
         is_in_session = False
         if self.sessions.has_session(fields):
             posted = table.find_entry("POST", path)  # a GET and a DELETE need the same credentials
             if posted.has_sessions:
                 is_in_session, entry = True, posted
-        # Most callers are known without waiting; only a signed or stored token may need the network or a database.
+        # Most callers are known without waiting. Only a signed or stored token can need the network or a database.
         caller = self._admission.admit(scope, fields, entry, table)
         if caller is None:
             caller = await self._admission.verify_caller(fields, entry)
         body: bytes | Problem | None = None
         if isinstance(caller, Problem):
             if caller.kind is Kind.UNAUTHORIZED and self.pages.can_admit(entry, scope["headers"]):
-                # Only pages pay for this: a refused form may have the key in it, and a browser a session.
+                # Only pages pay for this: a refused form can contain the key, and a browser can have a session.
                 if entry.takes_body:
                     body = await read_body(exchange, fields, self.limits, self._scheduler)
                 given = b"" if body is None else body
@@ -261,13 +261,13 @@ class App:
         """Return what ``caller`` may see of ``reading``, or a refusal."""
         if entry.is_redirect:
             return reading
-        if entry.page is not None:  # the same for all scopes; and a form is read once, by who sent it
+        if entry.page is not None:  # It is the same for all scopes. A form is read once, as its sender.
             return mark_private(reading) if isinstance(reading, Response) else reading
         bounded = self._admission.find_bounded(caller)
         visible = filter_reading(table, caller, path, request, reading, read_after_task, bounded=bounded)
         if not isinstance(visible, Problem):
             return visible
-        # AT-36: the reply of a form shows its tool, and all others beside it.
+        # AT-36: the reply to a form shows its tool and the list of all others.
         response = entry.refuse(visible) if path == PAGE_PATH else build_refusal(reading, visible)
         return self._admission.add_challenge(mark_private(response), visible, table, path)
 
@@ -316,7 +316,7 @@ class App:
 
 
 def _set_peer_address(call: Call, scope: Scope) -> Call:
-    """Return ``call``, after keeping the address of its anonymous caller: worker threads are shared by address."""
+    """Return ``call``. Remember an anonymous caller's address first, because worker threads are shared by address."""
     client = scope.get("client")
     PEER_ADDRESS.set(client[0] if client else "")
     return call
@@ -339,7 +339,7 @@ def _build_health_report(
 ) -> Response:
     """Return the report for a caller with ``scopes`` (None: all): upstreams whose scopes it has.
 
-    Of them, only those that ``bounded`` leaves, with the tools that it leaves counted.
+    It lists only the upstreams that ``bounded`` permits, and counts only the permitted tools.
 
     ``status`` is ``OK``, or ``DEGRADED`` while an upstream is not ``ok``. The HTTP status is 200 in both cases: an
     orchestrator that restarts the gateway would not mend an upstream.

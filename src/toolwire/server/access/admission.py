@@ -1,7 +1,7 @@
 """Admit requests: check Host and Origin, the caller's credentials, and whether the server still takes calls.
 
 Rules:
-- Host and Origin are checked before anything else of a request.
+- Host and Origin are checked before anything else in a request.
 - Open paths need no credentials. If tools need scopes, a caller who sends credentials sees more of an open path.
 """
 
@@ -38,8 +38,8 @@ class Admission:
     ) -> None:
         """Admit requests that ``guard`` accepts, from ``callers``, while ``service`` takes calls.
 
-        ``rights`` say what each caller may use, if the rules for callers bound that. ``is_private`` means that only
-        known callers learn which tools there are.
+        ``rights`` says which tools each caller may use, if caller rules restrict that. ``is_private`` means that only
+        known callers learn which tools exist.
         """
         self.rights: ToolRights | None = rights
         self.needs_credentials: bool = callers.needs_credentials
@@ -55,8 +55,8 @@ class Admission:
         problem = self._guard.check_host(address, fields)  # D-24: before credentials are read
         if problem is not None and entry.takes_any_host and problem.kind is Kind.MISDIRECTED:
             problem = None  # a health probe: orchestrators and proxies send an address as Host
-        # Usual requests skip these checks. A dict has each name once, so another length means that a field is repeated;
-        # only browsers send Sec-Fetch-Site.
+        # Usual requests skip these checks. A dict has each name once, so a different length means that a field is
+        # repeated; only browsers send Sec-Fetch-Site.
         if problem is None and (
             self._service.draining
             or len(fields) != len(scope["headers"])
@@ -74,7 +74,7 @@ class Admission:
 
     def _check_unusual(self, scope: Scope, fields: Fields, entry: RouteEntry, address: object) -> Problem | None:
         """Return the refusal of a request with unusual fields, or of any request while the server drains."""
-        # RFC 9112, 3.2: two Host fields are refused, because two programs could each believe another one.
+        # RFC 9112, 3.2: two Host fields are refused, because two programs could each use a different one.
         if len(fields) != len(scope["headers"]) and _has_two_hosts(scope):
             return _TWO_HOSTS
         if not entry.open and _FETCH_SITE in fields and not _is_link_to_page(scope, fields, entry):
@@ -90,24 +90,24 @@ class Admission:
         return ANONYMOUS_CALLER if entry.open and isinstance(caller, Problem) else caller
 
     async def identify(self, fields: Fields) -> Caller | Problem:
-        """Return whose credentials are in ``fields``, also on an open path."""
+        """Return the caller whose credentials are in ``fields``, even on an open path."""
         return self.callers.find_caller(fields) or await self.callers.verify(fields)
 
     def find_bounded(self, caller: Caller) -> BoundedTools | None:
-        """Return the tools that the rules for ``caller`` leave; None if none of them bounds it."""
+        """Return the tools that the rules permit ``caller``, or None if no rule restricts the caller."""
         return None if self.rights is None else self.rights.find(caller.name, caller.group)
 
     def build_judge(
         self, caller: Caller, find_catalog: Callable[[], Catalog]
     ) -> Callable[[str], Problem | None] | None:
-        """Return what says why ``caller`` may not call a tool, by its id; None if they may call all."""
+        """Return a function that says why ``caller`` may not call a tool, or None if they may call all."""
         scopes, bounded = caller.scopes if self.needs_credentials else None, self.find_bounded(caller)
         if scopes is None and bounded is None:
             return None
 
         def judge(id_: str) -> Problem | None:
             tool = find_catalog().get(id_)
-            if tool is None:  # it is not served any more, and what it returned is its caller's all the same
+            if tool is None:  # The tool is no longer served, but its result still belongs to its caller.
                 return None
             if bounded is not None and not bounded.permits(tool):
                 return NO_CALL
@@ -118,9 +118,9 @@ class Admission:
     def build_view(
         self, caller: Caller, fields: Fields | None, find_own_catalog: Callable[[], Catalog] | None
     ) -> CallerView:
-        """Return what ``caller`` may see of a catalog; for a stream, as long as the credentials in ``fields`` last.
+        """Return the view of ``caller`` on a catalog. A stream ends when the credentials in ``fields`` do.
 
-        ``find_own_catalog`` returns the catalog of a caller who is offered other tools than the rest.
+        ``find_own_catalog`` returns the catalog of a caller who is offered different tools.
         """
         is_still_authorized = None if fields is None else self.build_recheck(fields, caller)
         scopes = caller.scopes if self.needs_credentials else None
@@ -129,25 +129,25 @@ class Admission:
         return CallerView(scopes, is_still_authorized, find_own_catalog, narrow)
 
     def build_recheck(self, fields: Fields, caller: Caller) -> IsStillAuthorized | None:
-        """Return what checks the credentials of a stream again, or None if its caller came without any."""
-        # Who is signed in at a browser has none in the header fields.
+        """Return a function that checks a stream's credentials again, or None if its caller sent none."""
+        # A user who is signed in with a browser sends none in the header fields.
         if not self.needs_credentials or isinstance(self.callers.find_caller(fields), Problem):
             return None
         return partial(self._is_still_authorized, fields, caller.name)
 
     async def _is_still_authorized(self, fields: Fields, name: str) -> bool:
         found = await self.identify(fields)
-        # A store that cannot be asked now has taken nothing away.
+        # If the store cannot be reached, nothing has been revoked.
         return found.name == name if isinstance(found, Caller) else found.kind is not Kind.UNAUTHORIZED
 
     def add_challenge(self, response: Response, problem: Problem, table: RouteTable, path: str) -> Response:
-        """Return ``response``, a refusal for ``problem``, with the challenge that says how to be admitted."""
-        scopes = frozenset[str]() if self._is_private else table.scopes  # their names may say which tools there are
+        """Return ``response``, which refuses ``problem``, with a challenge that says how to authenticate."""
+        scopes = frozenset[str]() if self._is_private else table.scopes  # Scope names can reveal which tools exist.
         return add_challenge(response, name_scopes(problem, scopes), self.callers, path)
 
 
 def _is_link_to_page(scope: Scope, fields: Fields, entry: RouteEntry) -> bool:
-    """Return whether a user followed a link to a page: it may be on any site, which cannot read what comes."""
+    """Return whether a user followed a link to a page. Any site can link here, because it cannot read the response."""
     is_link = scope["method"] in ("GET", "HEAD") and fields.get(b"sec-fetch-mode") == b"navigate"
     return is_link and entry.page is not None and entry.page.is_wanted(scope["headers"])
 
@@ -160,7 +160,7 @@ def _has_two_hosts(scope: Scope) -> bool:
 
 
 def find_owner_key(caller: Caller, bundle: str = "") -> Hashable:
-    """Return the key of whose a session is: the principal, and the program that acts for it; and its bundle, if any."""
+    """Return the key of a session's owner: the principal, the program that acts for it, and the bundle, if any."""
     return (caller.name, caller.client_id, bundle) if bundle else (caller.name, caller.client_id)
 
 

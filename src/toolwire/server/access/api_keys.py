@@ -1,7 +1,7 @@
 """Identify callers by API keys.
 
 Rules:
-- Keys are never kept as text. They are found by their digest, at the same cost for any number of keys.
+- Keys are never stored as text. They are looked up by digest, at the same cost for any number of keys.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class ApiKey:
 
 
 class ApiKeyCallers:
-    """The callers of a server with API keys. The owner of a key without a name is named by a part of its digest.
+    """The callers of a server with API keys. The owner of an unnamed key is named after a part of its digest.
 
-    Without any key, all callers are anonymous and credentials are not read.
+    Without keys, all callers are anonymous and credentials are not read.
     """
 
     # OXP-012
@@ -40,9 +40,9 @@ class ApiKeyCallers:
         """Take keys as text or as ``ApiKey``.
 
         Raises:
-            DefinitionError: ``keys`` is one key and no list, or a key is empty or of another type.
+            DefinitionError: ``keys`` is a single key instead of a list, or a key is empty or has another type.
         """
-        # A text is a list of its characters, and each of them would open the server.
+        # A string is a sequence of characters, and each character would open the server.
         if isinstance(keys, str | bytes | Secret | ApiKey):
             raise DefinitionError("Server keys must be a list: write api_keys=[KEY].")
         given: tuple[Any, ...] = tuple(keys)
@@ -56,18 +56,20 @@ class ApiKeyCallers:
         return bool(self._callers)
 
     def is_removed(self, name: str) -> bool:
-        """Return whether ``name`` is that of a caller whom a key identified, and none of these keys does."""
-        # No other source names its callers so. A key that replaces another under the same name keeps its caller.
+        """Return whether ``name`` was the name of a key's owner, and none of the current keys has this owner."""
+        # No other source names its callers like this. If a new key has the same name as an old one, it has the same
+        # caller.
         return _KEY_NAME.match(name) is not None and all(caller.name != name for caller in self._callers.values())
 
     def find_caller(self, fields: Fields) -> Caller | Problem | None:
-        """Return the owner of the key of a request, or a Problem if it has none or a wrong one."""
+        """Return the owner of a request's key, or a Problem if the key is missing or wrong."""
         if not self._callers:
             return ANONYMOUS_CALLER
         given = read_credential(fields)
         if not given:
             return _NO_KEY
-        # D-27, S-7: the time of a look-up by digest tells nothing about a key: a guess does not choose its digest.
+        # D-27, S-7: the time of a lookup by digest reveals nothing about a key, because a guess does not choose its
+        # digest.
         return self._callers.get(sha256(given).digest(), _WRONG_KEY)
 
     def find_by_digest(self, digest: bytes) -> Caller | None:
@@ -75,11 +77,11 @@ class ApiKeyCallers:
         return self._callers.get(digest)
 
     async def verify(self, fields: Fields) -> Caller | Problem:
-        """Return what ``find_caller`` returns: a key needs no further check."""
+        """Return what ``find_caller`` returns, because a key needs no further check."""
         return self.find_caller(fields) or _WRONG_KEY
 
     def challenge(self, problem: Problem, _path: str, /) -> Headers:
-        """Return a challenge that names missing scopes; each protocol asks for a missing key in its own words."""
+        """Return a challenge that names missing scopes. Each protocol asks for a missing key in its own format."""
         return build_scope_challenge(problem)
 
 

@@ -1,8 +1,8 @@
-"""Know a browser and its user again by a signed cookie: one format for console, inbox and the pages about calls.
+"""Recognize a browser and its user by a signed cookie. Console, inbox and call pages share one format.
 
 Rules:
-- A cookie is valid for the pages that it was made for, its audience, and until its end.
-- Who can read what signs a cookie can make one: where that matters, its sessions are stored when they begin.
+- A cookie is valid until it expires, and only for its audience: the pages that it was made for.
+- Whoever can read the signing secret can forge a cookie. Where that matters, sessions are stored when they begin.
 - A form carries the token of its session, which no other page can read.
 """
 # D-22, LC-05, CO-02, GW-02
@@ -27,16 +27,16 @@ if TYPE_CHECKING:  # loads sqlite3
     from toolwire.stores.consent.ended_sessions import ConsoleSession
 
 SessionKind: TypeAlias = Literal["account", "key", "token"]
-"""How a browser signed in: at the server itself, by a key of the server, or by a token that the server verifies."""
+"""How a browser signed in: at the server itself, with one of its keys, or with a token that the server verifies."""
 
 _MEMBERS: Final = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrowserSession:
-    """A browser that has signed in: how, as whom, and from when until when, in seconds since 1970.
+    """A browser that has signed in: how, as whom, and its start and end in seconds since 1970.
 
-    ``details`` is what the pages of its audience add. ``form_token`` is what each form of the session brings back.
+    The pages of its audience add ``details``. Each form of the session sends back ``form_token``.
     """
 
     kind: SessionKind
@@ -57,17 +57,14 @@ class BrowserSession:
         return compare_digest(token.encode(), self.form_token.encode())
 
     def build_record(self, owner: str) -> ConsoleSession:
-        """Return what is stored when the session begins or ends; ``owner`` is whose it is."""
+        """Return the record to store when the session begins or ends. It belongs to ``owner``."""
         from toolwire.stores.consent.ended_sessions import ConsoleSession  # loads sqlite3
 
         return ConsoleSession(self.cookie, owner, self.began_at, self.until)
 
 
 class SessionSigner:
-    """Writes and reads the cookies of one audience. Processes that have the same ``secret`` know each other's.
-
-    ``wall`` returns seconds since 1970.
-    """
+    """Writes and reads one audience's cookies. Processes with the same ``secret`` accept each other's."""
 
     def __init__(self, secret: bytes, audience: str, *, wall: Callable[[], float] = time.time) -> None:
         self._secret, self._audience, self._wall = secret, audience, wall
@@ -80,12 +77,12 @@ class SessionSigner:
         return f"{text}.{self._sign('cookie', text)}"
 
     def read(self, cookie: str) -> BrowserSession | None:
-        """Return the session of a cookie that is signed and not too old, or None. It may have been ended."""
+        """Return the session of a signed, unexpired cookie, or None. The user can have ended it already."""
         text, _, signature = cookie.partition(".")
         if not compare_digest(signature.encode(), self._sign("cookie", text).encode()):
             return None
         content = json.loads(urlsafe_b64decode(f"{text}{'=' * (-len(text) % 4)}"))
-        if len(content) != _MEMBERS or content[0] != self._audience:  # that of an earlier version, or of other pages
+        if len(content) != _MEMBERS or content[0] != self._audience:  # an earlier version's, or of other pages
             return None
         _, kind, name, began_at, until, _, details = content
         if self._wall() >= until:
@@ -101,7 +98,7 @@ class SessionSigner:
         )
 
     def mask(self, nonce: str, data: bytes) -> bytes:
-        """Return 32 bytes masked, or masked ones as they were: nobody can guess at a weak key with a stolen cookie."""
+        """Mask 32 bytes, or unmask masked ones. A stolen cookie then does not help to guess a weak key."""
         mask = digest(self._secret, f"mask {nonce}".encode(), sha256)
         return bytes(one ^ other for one, other in zip(data, mask, strict=True))
 
@@ -110,10 +107,10 @@ class SessionSigner:
 
 
 class BrowserUser(NamedTuple):
-    """Who is signed in at the server itself: as which caller, and the name that pages show.
+    """A user who is signed in at the server itself: the caller, and the name that pages show.
 
-    ``has_key``: by the key of a caller, in a session that a page can end. ``groups`` are those that the user belongs
-    to.
+    ``has_key``: the user signed in with a caller's key, in a session that a page can end. ``groups``: the user's
+    groups.
     """
 
     caller: Caller
@@ -127,7 +124,7 @@ FindUser: TypeAlias = Callable[[Sequence[tuple[bytes, bytes]]], Awaitable[Browse
 
 
 class PeopleSignIn(NamedTuple):
-    """How people sign in at a server: what finds them, and the place of the page."""
+    """How users sign in at a server: the function that finds them, and the path of the page."""
 
     find_user: FindUser
     login: LoginPlace

@@ -1,4 +1,4 @@
-"""Give callers what the operator's rules say: their group, and scopes instead of those of their credentials."""
+"""Apply the operator's rules to callers: set their group, and replace their credentials' scopes."""
 # GW-01, PL-02
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from .callers import ANONYMOUS_CALLER, Caller, Callers, Fields
 
 _MAX_CALLERS = 4_096
 _NO_TOOL = Tool(name="claims")
-"""Conditions look for the default of an argument in its tool, and claims have none."""
+"""Conditions look up an argument's default in its tool. Claims have no tool."""
 
 
 class CallersWithRules:
-    """The callers that ``source`` identifies, each in the group and with the scopes that ``rules`` give it, if any.
+    """The callers that ``source`` identifies, with the group and the scopes that ``rules`` set for them.
 
-    A person who signed in has at most those that they allowed the app which calls for them.
+    A signed-in user has at most the scopes that they gave the calling app.
     """
 
     def __init__(self, source: Callers, rules: RulesByCaller) -> None:
@@ -49,7 +49,7 @@ class CallersWithRules:
     def _apply(self, caller: Caller) -> Caller:
         if caller is ANONYMOUS_CALLER:
             return caller
-        # A source returns one object for the same credentials, and the entry keeps it alive.
+        # A source returns the same object for the same credentials, and the entry keeps it alive.
         known = self._known.get(id(caller))
         if known is not None and known[0] is caller:
             return known[1]
@@ -61,7 +61,7 @@ class CallersWithRules:
 
 
 def apply_rules(caller: Caller, rules: RulesByCaller) -> Caller:
-    """Return ``caller`` in the group that its claims put it into, with the scopes of its rules."""
+    """Return ``caller`` with the group that its claims select and the scopes that its rules set."""
     group = find_group(caller, rules)
     scopes = rules.choose_scopes(caller.name, caller.scopes, group)
     if scopes == caller.scopes and group == caller.group:
@@ -70,7 +70,7 @@ def apply_rules(caller: Caller, rules: RulesByCaller) -> Caller:
 
 
 def find_group(caller: Caller, rules: RulesByCaller) -> str:
-    """Return the first group whose conditions the claims of ``caller`` meet; empty for a caller whom rules name."""
+    """Return the first group whose conditions the caller's claims meet. It is empty if rules name the caller."""
     if not rules.groups or rules.find_named(caller.name) is not None:
         return ""
     for group, conditions in rules.groups.items():
@@ -80,11 +80,11 @@ def find_group(caller: Caller, rules: RulesByCaller) -> str:
 
 
 def list_groups(caller: Caller, rules: RulesByCaller, groups_claim: str = "") -> frozenset[str]:
-    """Return all groups that ``caller`` belongs to: those that ``rules`` define, and those that the issuer names.
+    """Return all groups of ``caller``: those defined in ``rules``, and those that the issuer names.
 
-    Where rules have the name of a group of the issuer, the rules alone say who belongs to it.
+    If the rules define a group that the issuer also names, only the rules decide who belongs to it.
     """
-    # PL-03: some issuers let their users make groups, and none may be one of the file's.
+    # PL-03: some issuers let users create groups, which must not pass for groups of the file.
     groups = caller.claims.get(groups_claim) if groups_claim else None
     named = groups if isinstance(groups, list) else [groups]
     found = {one for one in named if isinstance(one, str) and one and not rules.has_table(one)}
@@ -98,8 +98,8 @@ def meets_claims(conditions: Sequence[Condition], claims: Mapping[str, Json]) ->
 
 
 def _is_claimed(condition: Condition, claims: Mapping[str, Json]) -> bool:
-    """Return whether ``condition`` holds for a claim, or for an item of one that is a list, such as that of groups."""
-    from toolwire.consent.conditions import is_met  # few servers have groups by claims
+    """Return whether ``condition`` holds for a claim, or for an item of a list claim such as ``groups``."""
+    from toolwire.consent.conditions import is_met  # few servers define groups by claims
 
     found = resolve_pointer(claims, condition.pointer)
     if found is MISSING or not isinstance(found, list) or condition.op == "present":

@@ -1,9 +1,9 @@
 """Identify the callers of a server: the interface that API keys, signed tokens and stored tokens share.
 
 Rules:
-- ``find_caller`` never waits. For a caller that was seen before, it is one look in a table.
-- ``verify`` may use the network or a store. It is called only if ``find_caller`` returned None.
-- Credentials are found by their digest, never kept as text, and appear in no Problem.
+- ``find_caller`` never waits. For a caller that was seen before, it is one table lookup.
+- ``verify`` can use the network or a store. It is called only if ``find_caller`` returned None.
+- Credentials are looked up by digest and never stored as text. They never appear in a Problem.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from toolwire.core.http import Headers
 from toolwire.core.model import ANONYMOUS, Context, Json, Kind, Problem
 
 Fields: TypeAlias = Mapping[bytes, bytes]
-"""The header fields of one request by lower-case name; of a repeated field, the last value."""
+"""A request's header fields by lower-case name. For a repeated field, the last value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class CombinedCallers:
             result = source.find_caller(fields)
             if isinstance(result, Caller):
                 return result
-            # A source that must wait does not stop the loop: a later one may know the caller at once.
+            # Go on after a source that must wait: a later source might know the caller at once.
             must_verify = must_verify or result is None
         return None if must_verify else result
 

@@ -27,20 +27,20 @@ _NAMES_AN_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@*]+|null", re.ASCII 
 
 
 class HostGuard:
-    """Checks Host and Origin, and remembers allowed pairs, so that a usual request costs one look in a set."""
+    """Checks Host and Origin. It remembers allowed pairs, so that a usual request costs one set lookup."""
 
     def __init__(self, *, hosts: Iterable[str] = (), origins: Iterable[str] = ()) -> None:
-        """Allow ``hosts`` and ``origins`` besides those of this machine.
+        """Allow ``hosts`` and ``origins`` in addition to this machine's.
 
         Raises:
-            DefinitionError: one of them is written so that no request would ever have it.
+            DefinitionError: a host or an origin is written in a form that can never match a request.
         """
         self._hosts = _read_names(hosts, "hosts", _NAMES_A_HOST, "tools.example.com, without https:// and a path")
         self._origins = _read_names(origins, "origins", _NAMES_AN_ORIGIN, "https://app.example.com, without a path")
         self._allowed: set[tuple[object, ...]] = set()
 
     def check_host(self, address: object, fields: Fields) -> Problem | None:
-        """Return the refusal of a request, or None. ``address`` is where the socket listens."""
+        """Return the refusal of a request, or None. The socket listens at ``address``."""
         # D-24
         pair = (address, fields.get(b"host"), fields.get(b"origin"))
         if pair in self._allowed:
@@ -65,8 +65,8 @@ class HostGuard:
         return None
 
     def _is_own_page(self, host: str, origin: str) -> bool:
-        """Return whether a page of this server itself sends the request, at a name that its operator allowed."""
-        # Behind a proxy with TLS, which passes http on: the forms of our pages come from https.
+        """Return whether the request comes from one of this server's own pages, at a name that the operator allowed."""
+        # Behind a proxy that terminates TLS, the forms of our pages come from https.
         scheme = origin.partition("://")[0]
         is_page = scheme in ("http", "https") and has_same_origin(origin, f"{scheme}://{host}")
         return is_page and self._is_name_allowed(host)
@@ -86,12 +86,12 @@ class HostGuard:
         return loopback and scheme in ("http", "https") and _LOOPBACK_HOST.fullmatch(host) is not None
 
     def find_own_host(self, server: object, host: str) -> str:
-        """Return ``host``, the field of a request, if it is an address of this server, else ``""``.
+        """Return ``host``, the Host field of a request, if it is an address of this server, else ``""``.
 
-        It must be an allowed name exactly as the operator wrote it, or name the socket that got the request, which is
-        ``server`` as ASGI has it.
+        It must be an allowed name exactly as the operator wrote it, or the socket that received the request (``server``
+        in ASGI).
         """
-        # AT-34: the sender of a request chooses its Host, so this counts only if something else says the same.
+        # AT-34: the sender chooses the Host field, so it counts only if something else confirms it.
         host = host.lower()
         if host in self._hosts:
             return host
@@ -104,7 +104,7 @@ class HostGuard:
         return host if str(port) in given.split() and (is_here or name.strip("[]") == address) else ""
 
     def check_cross_site(self, address: object, fields: Fields) -> Problem | None:
-        """Return the refusal of a call that a browser sent for a page of another site without an Origin, or None.
+        """Return the refusal of a call that a browser sent without an Origin for another site's page, or None.
 
         Images and links send such GET requests. On loopback, no page of another site may call a tool.
         """
@@ -128,7 +128,7 @@ def _read_names(names: Iterable[str], option: str, valid: re.Pattern[str], examp
 
 
 def _build_misdirection(host: str) -> Problem:
-    # Only what can be a host name is repeated: the rest is text of an attacker.
+    # Repeat only text that can be a host name. An attacker could have written the rest.
     name = _PORT.sub("", host)
     is_name = _HOST_NAME.fullmatch(name) is not None
     named_host, shown = (f"the host name {name}", name) if is_name else ("that host name", "NAME")

@@ -1,13 +1,13 @@
-"""Know the owner of a key again in one browser, so that pages need the key once and not for each action.
+"""Remember a key's owner in one browser, so that pages need the key once and not for each action.
 
 Rules:
-- A session lasts an hour, and never longer than a token. Its cookie is for this server only; no script reads it, and
-  no other site can use it.
-- The cookie of a key names it by its digest, which only the server can read: a key that the server no longer has lets
-  nobody in, at once. That of a token holds its caller, for as long as a verified token counts, and counts only
-  where it is known that it began: what signs it is in the state.
-- A cookie lets a browser into pages alone: it is no credential for a protocol.
-- A session that its user ended is over, also for a copy of its cookie.
+- A session lasts an hour, but never longer than its token. Its cookie is for this server only. Scripts cannot read it,
+  and other sites cannot use it.
+- The cookie of a key contains the key's digest, which only the server can read. If the key is removed, the session ends
+  at once. The cookie of a token contains its caller, and lasts as long as a verified token. It counts only if its
+  session was stored when it began, because the signing secret is in the state.
+- A cookie admits a browser to pages only. It is not a credential for a protocol.
+- When a user ends a session, copies of its cookie stop working too.
 """
 # LC-05, D-22, D-27
 
@@ -51,15 +51,15 @@ class _FoundSession(NamedTuple):
 
     @property
     def is_of_key(self) -> bool:
-        """Whether a key of the server began it, which may be gone; else a token did."""
+        """Whether the session began with one of the server's keys, which can be removed, and not with a token."""
         return self.session.kind == "key"
 
 
 class KeySessions:
     """The sessions of browsers at one server. Processes that have the same ``secret`` know each other's.
 
-    ``callers`` know the keys. A session that was ended is over in all processes that share ``place``, a folder or the
-    URL of a PostgreSQL. ``wall`` returns seconds since 1970.
+    ``callers`` knows the keys. An ended session is over in all processes that share ``place``, a folder or the URL of a
+    PostgreSQL database. ``wall`` returns seconds since 1970.
     """
 
     def __init__(
@@ -72,9 +72,10 @@ class KeySessions:
     async def begin(
         self, scope: Scope, fields: Fields, credential: bytes, caller: Caller
     ) -> tuple[bytes, bytes] | Problem | None:
-        """Return the header field that begins a session of ``caller``, who has just shown ``credential``.
+        """Return the header field that begins a session of ``caller``, who has just sent ``credential``.
 
-        None if a cookie cannot hold the caller; a Problem if the session cannot be made known to all processes.
+        Return None if the caller does not fit into a cookie, or a Problem if the session cannot be stored for all
+        processes.
         """
         # AT-42
         value = self._write(credential, caller)
@@ -99,7 +100,7 @@ class KeySessions:
         return value if len(value) <= _MAX_COOKIE else None
 
     async def end(self, scope: Scope, fields: Fields) -> tuple[bytes, bytes] | Problem:
-        """End the session of the browser that sent these header fields; return the one that deletes its cookie."""
+        """End the session of the browser that sent these fields. Return the field that deletes its cookie."""
         if find_form_origin(fields) == "cross_site":  # D-22
             return FOREIGN_FORM
         found = self._find(scope, fields)
@@ -117,9 +118,9 @@ class KeySessions:
         return None if has_ended else found.user
 
     def _find(self, scope: Scope, fields: Fields) -> _FoundSession | None:
-        """Return the session of the cookie in ``fields``, which may have been ended."""
+        """Return the session of the cookie in ``fields``. It can have been ended already."""
         name, is_secure = _name_cookie(scope, fields), is_by_https(scope, fields)
-        # Behind a proxy, a GET does not tell that the browser came by https.
+        # Behind a proxy, a GET does not show that the browser used https.
         cookie = find_cookie(fields, name, is_secure=True) or ("" if is_secure else find_cookie(fields, name))
         return self._read(cookie)
 
@@ -137,7 +138,7 @@ class KeySessions:
                 session.name,
                 None if scopes is None else frozenset(scopes),
                 details["client_id"],
-                details.get("group", ""),  # a cookie of an earlier version has none
+                details.get("group", ""),  # Cookies of earlier versions have none.
             )
         if caller is None:
             return None
@@ -149,35 +150,35 @@ class KeySessions:
 
 
 def find_form_step(body: bytes | Problem) -> str:
-    """Return what a form of a page asks for, such as ``sign-in`` and ``sign-out``."""
+    """Return the action that a page's form requests, such as ``sign-in`` or ``sign-out``."""
     return "" if isinstance(body, Problem) else parse_form_fields(body.decode("utf-8", "replace")).get("step", "")
 
 
 def read_session_change(
     root: str, cookie: tuple[bytes, bytes] | Problem | None, fallback: Reader, request: Request
 ) -> Reading | BlockingTask:
-    """Return the response that sets ``cookie`` and leads to the page itself; that of ``fallback`` without a cookie.
+    """Return the response that sets ``cookie`` and reloads the page, or without one the response of ``fallback``.
 
-    Where ``cookie`` is a Problem, the page says it.
+    If ``cookie`` is a Problem, the page shows it.
     """
     # Here, because a server that no browser visits loads no HTML.
     from toolwire.framing.html_page import NO_STORE
     from toolwire.server.page.refusal_page import build_refusal_page
 
-    # D-22: a form of another site could let a browser in as somebody else.
+    # D-22: another site's form could sign a browser in as somebody else.
     if find_form_origin(dict(request.headers)) == "cross_site":
         return build_refusal_page(FOREIGN_FORM)
     if cookie is None:
         return fallback(request)
     if isinstance(cookie, Problem):
         return build_refusal_page(cookie)
-    # 303: the page is fetched then, and loading it again sends no key again.
+    # 303: the browser then fetches the page, and reloading it does not send the key again.
     address = f"{root}{quote(request.url.partition('?')[0])}"
     return Response(303, ((b"location", address.encode("latin-1")), cookie, NO_STORE))
 
 
 def find_remaining_s(token: str, now: float, most: float) -> float:
-    """Return for how many seconds a session with ``token``, which is valid ``now``, may last: at most ``most``."""
+    """Return how long a session with ``token``, which is valid ``now``, can last, in seconds: at most ``most``."""
     parts = token.split(".")
     try:
         claims = (
@@ -192,7 +193,7 @@ def find_remaining_s(token: str, now: float, most: float) -> float:
 
 
 def _find_owner(callers: Callers, key_digest: bytes) -> Caller | None:
-    """Return the owner of the key with this SHA-256 digest, or None if it is no key of ``callers``."""
+    """Return the owner of the key with this SHA-256 digest, or None if ``callers`` has no such key."""
     if isinstance(callers, ApiKeyCallers):
         return callers.find_by_digest(key_digest)
     if isinstance(callers, CombinedCallers):

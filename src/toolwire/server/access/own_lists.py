@@ -1,4 +1,4 @@
-"""Keep a route table for each caller who is offered other tools than the rest."""
+"""Build a route table for each caller who is offered different tools."""
 # AT-47
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from toolwire.server.route_table import RouteTable
 from .callers import ANONYMOUS_CALLER, Caller
 
 MAX_TABLES: Final = 256
-"""How many tables are kept; the one that was not used for longest is built again when it is needed."""
+"""How many tables are stored. A table that was dropped as the least recently used is rebuilt when needed."""
 
 
 class BuildTable(Protocol):
-    """Builds the table of a catalog at a mount path; what it derives from single tools is in ``cache``."""
+    """Builds a catalog's table at a mount path. It stores what it derives from single tools in ``cache``."""
 
     def __call__(self, place: tuple[str, str], catalog: Catalog, cache: ToolCache | None = None) -> RouteTable:
         """Return the table of a catalog, or of the part that the bundle of ``place`` has."""
@@ -31,13 +31,13 @@ class BuildTable(Protocol):
 
 
 Narrow: TypeAlias = Callable[[str, Catalog], Catalog]
-"""Returns the part of a catalog that a bundle has, by its name; all of it without a name."""
+"""Returns the part of a catalog that is in the bundle with this name. Without a name, returns all of it."""
 
 
 class OwnLists:
-    """The tables of the callers to whom ``toolbox`` offers tools of their own, made by ``build_table``.
+    """The tables, made by ``build_table``, of the callers to whom ``toolbox`` offers their own tools.
 
-    ``narrow`` returns what a bundle has of them.
+    ``narrow`` reduces them to a bundle.
     """
 
     def __init__(self, toolbox: ShowsEachCaller, build_table: BuildTable, narrow: Narrow) -> None:
@@ -45,9 +45,9 @@ class OwnLists:
         self._tables: OrderedDict[tuple[str, str, str], RouteTable] = OrderedDict()
 
     async def find_table(self, name: str, shared: RouteTable, place: tuple[str, str]) -> RouteTable:
-        """Return the table of the caller ``name``: ``shared`` if they are offered what all are.
+        """Return the table of the caller ``name``, or ``shared`` if they have no tools of their own.
 
-        ``place`` is the mount path, and the name of a bundle or an empty text.
+        ``place`` is the mount path and the name of a bundle, or an empty string without one.
         """
         await self._toolbox.prepare_for(name)
         root, bundle = place
@@ -59,7 +59,7 @@ class OwnLists:
         key = (name, root, bundle)
         table = self._tables.get(key)
         if table is None or table.catalog is not catalog:
-            # Nothing that is derived from the tools of one caller stands beside that of another.
+            # What is derived from one caller's tools is never stored with another caller's.
             table = await to_thread.run_sync(self._build_table, (root, bundle), whole, ToolCache())
             self._tables[key] = table
             while len(self._tables) > MAX_TABLES:
@@ -68,10 +68,10 @@ class OwnLists:
         return table
 
     def find_finder(self, caller: Caller) -> Callable[[], Catalog] | None:
-        """Return what finds the catalog of ``caller``, or None for a stranger, who is offered what all are."""
+        """Return a function that finds the catalog of ``caller``, or None for an anonymous caller."""
         return None if caller is ANONYMOUS_CALLER else partial(self._toolbox.catalog_for, caller.name)
 
 
 def open_own_lists(toolbox: object, build_table: BuildTable, narrow: Narrow) -> OwnLists | None:
-    """Return what keeps the tables of the callers of ``toolbox``, or None if it offers the same to all."""
+    """Return the tables of the toolbox's callers, or None if all callers get the same tools."""
     return OwnLists(toolbox, build_table, narrow) if isinstance(toolbox, ShowsEachCaller) else None

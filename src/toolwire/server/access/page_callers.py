@@ -1,4 +1,4 @@
-"""Know the callers of pages, which have no header fields: by a key in a form, or by a session of their browser."""
+"""Identify the callers of pages, which cannot set header fields, by a key in a form or by a browser session."""
 # GW-02, LC-05
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from .key_sessions import KeySessions, find_form_step, read_session_change
 
 
 class PageCallers:
-    """The callers of the pages of one application. ``people`` is how users sign in at this server, if they do."""
+    """The callers of the pages of one application. ``people`` says how users sign in at this server, if they can."""
 
     def __init__(self, admission: Admission, sessions: KeySessions) -> None:
         self._admission, self._sessions = admission, sessions
         self.people: PeopleSignIn | None = None
 
     def can_admit(self, entry: RouteEntry, headers: Headers) -> bool:
-        """Return whether the caller of a request may be known by its form or its browser."""
+        """Return whether a request's form or browser session can identify its caller."""
         return entry.takes_form_key or (entry.page is not None and entry.page.is_wanted(headers))
 
     async def admit(
@@ -38,9 +38,9 @@ class PageCallers:
         body: bytes | Problem,
         refusal: Problem,
     ) -> tuple[Caller | Problem, RouteEntry]:
-        """Return the caller whose key is in a form, or who is signed in at the browser, and the entry for them.
+        """Return the caller whose key is in a form or who is signed in with the browser, and their entry.
 
-        It is ``refusal`` if there is none.
+        Return ``refusal`` if there is none.
         """
         caller = await self._admit_form(scope, fields, entry, table, body) if entry.takes_body else None
         page, sessions = entry.page, self._sessions
@@ -60,7 +60,7 @@ class PageCallers:
         return user.caller, replace(entry, read=read)
 
     def refuse(self, scope: Scope, entry: RouteEntry, problem: Problem) -> Response:
-        """Return the refusal of a request: a page that asks for a key or a sign-in where one was wanted."""
+        """Return the refusal of a request. If a page was requested, it asks for a key or a sign-in."""
         page = entry.page
         if page is None or not page.is_wanted(scope["headers"]):
             return refuse_request(scope["method"], scope["headers"], problem, entry.refuse, scope.get("root_path", ""))
@@ -69,7 +69,7 @@ class PageCallers:
     async def _admit_form(
         self, scope: Scope, fields: Fields, entry: RouteEntry, table: RouteTable, body: bytes | Problem
     ) -> Caller | Problem | None:
-        """Return the caller whose key is in a form of the page, which can set no header field; None without a key."""
+        """Return the caller whose key is in the page's form, or None if the form contains no key."""
         key = b"" if isinstance(body, Problem) else find_form_key(body)
         if not key:
             return None

@@ -1,4 +1,4 @@
-"""Say where tokens for this server come from, in the metadata of a protected resource (RFC 9728)."""
+"""Publish where tokens for this server come from, as protected resource metadata (RFC 9728)."""
 # AS-14
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from toolwire.core.url_origin import get_host, read_origin
 from toolwire.framing import jsontext
 
 _URL: Final = re.compile(r"https?://[!$%&'()*+,./0-9:;=A-Z_a-z~\[\]-]{1,2000}")
-"""A URL without a name, a password, a query, a fragment, or what could end the text of a challenge."""
+"""A URL without a user name, password, query or fragment, and without characters that could end a challenge's text."""
 _MCP_PATH: Final = "/mcp"
 _CACHED: Final = (b"cache-control", b"public, max-age=300")
 
 
 class ProtectedResource(NamedTuple):
-    """A server whose tokens are issued elsewhere: the URL that tokens are for, and the URL of their issuer."""
+    """A server whose tokens are issued elsewhere: the URL of their audience and the URL of their issuer."""
 
     url: str
     issuer: str
@@ -37,9 +37,9 @@ class ProtectedResource(NamedTuple):
         return self.url.removesuffix(_MCP_PATH)
 
     def build_documents(self, scopes: Iterable[str], name: str) -> Mapping[str, Response]:
-        """Return the metadata by path; also at the root, where some clients ask although the resource has a path."""
+        """Return the metadata by path. The root has it too, because some clients look only there."""
         metadata = build_resource_metadata(self.url, self.issuer, sorted(scopes), name)
-        # The issuer compares what a client asks for with what it knows, so not even a slash at the end may differ.
+        # The issuer compares the requested resource with its own list, so even a trailing slash must match.
         base = self.base_url
         # I-23: hosts of MCP want the URL that users enter there as the audience. The tokens are for all protocols.
         more = {BASE_MEMBER: base} if base != self.url else {}
@@ -49,7 +49,7 @@ class ProtectedResource(NamedTuple):
 
 
 def find_protected_resource(audience: str, issuer: str) -> ProtectedResource | None:
-    """Return the resource with the name ``audience``; None unless it and ``issuer`` are URLs that a client may use."""
+    """Return the resource named ``audience``, or None unless it and ``issuer`` are URLs that clients can use."""
     return ProtectedResource(audience, issuer) if _is_url(audience) and _is_url(issuer) else None
 
 

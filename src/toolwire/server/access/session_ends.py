@@ -1,9 +1,9 @@
-"""Remember which sessions of pages their users ended, so that a copied cookie opens nothing after a sign-out.
+"""Remember which page sessions their users ended, so that a copied cookie is useless after a sign-out.
 
 Rules:
-- With a place, a session is over in all processes that share it; without one, in this process.
-- A place is asked in a thread, and only for a cookie that is valid otherwise.
-- While it is unknown whether a session has ended, it is not trusted.
+- With a place, an ended session is over in all processes that share the place. Without one, only in this process.
+- The place is queried in a thread, and only if the cookie is otherwise valid.
+- A session is not trusted while it is unknown whether it has ended.
 """
 # LC-05, D-39
 
@@ -39,9 +39,9 @@ _log = logging.getLogger("toolwire")
 
 
 class SessionEnds:
-    """The sessions that were ended, in ``place``: a folder or the URL of a PostgreSQL; else in this process.
+    """The ended sessions, stored in ``place`` (a folder or the URL of a PostgreSQL database) or else in this process.
 
-    In a process, 10,000 are remembered. With one more, all sessions that began before then are over.
+    A process remembers 10,000. If another session ends then, all sessions that began earlier are over.
     """
 
     def __init__(self, place: Path | str = "") -> None:
@@ -52,7 +52,7 @@ class SessionEnds:
         self._outages = OutageLog(_log, "Page sessions can be read again.")
 
     async def end(self, session: BrowserSession) -> Problem | None:
-        """End ``session``. Return a Problem if that cannot be kept."""
+        """End ``session``. Return a Problem if that cannot be stored."""
         if self._place:
             return await self._ask(lambda store: store.end(_build_stored(session)), "ended")
         self._here[_digest(session)] = session.began_at
@@ -62,12 +62,12 @@ class SessionEnds:
         return None
 
     async def begin(self, session: BrowserSession) -> Problem | None:
-        """Remember that ``session`` began here, where others can read what signs its cookie."""
+        """Remember that ``session`` began here, because others can read the secret that signs its cookie."""
         # AT-42
         return await self._ask(lambda store: store.begin(_build_stored(session)), "begun") if self._place else None
 
     async def has_ended(self, session: BrowserSession, *, is_kept: bool = False) -> bool | Problem:
-        """Return whether ``session`` was ended or, with ``is_kept``, did not begin here; a Problem if it is unknown."""
+        """Return whether ``session`` was ended or, with ``is_kept``, did not begin here. A Problem if unknown."""
         stored_session = _build_stored(session)
 
         def has_ended(store: EndedSessions) -> bool:
@@ -78,7 +78,7 @@ class SessionEnds:
         return session.began_at < self._all_until or _digest(session) in self._here
 
     async def _ask(self, ask: Callable[[EndedSessions], T], done: str) -> T | Problem:
-        """Return what ``ask`` returns of the store, or a Problem that says that it cannot be ``done``."""
+        """Return the result of ``ask``, or a Problem that says what cannot be ``done`` because the store failed."""
 
         def ask_store() -> T | Problem:
             try:

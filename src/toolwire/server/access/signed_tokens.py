@@ -1,8 +1,8 @@
 """Identify callers by signed tokens. Each token is verified once, then found by its digest until it expires.
 
 Rules:
-- The server keeps the digest of a token, its caller and its expiry, never the token.
-- A token of an unknown key makes the server fetch the keys again, at most once in 30 seconds.
+- The server stores a token's digest, caller and expiry, never the token.
+- A token signed with an unknown key makes the server fetch the keys again, at most once in 30 seconds.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from .callers import Caller, Fields, build_scope_challenge, read_credential
 from .protected_resource import find_protected_resource
 
 Fetch: TypeAlias = Callable[[], Awaitable[bytes | Problem]]
-"""Fetches the published JWK Set; returns a Problem if it cannot be fetched."""
+"""Fetches the published JWK Set. Returns a Problem if that fails."""
 
 MAX_CACHED = 4_096
 CACHED_S = 900.0
-"""How long a verified token is kept, in seconds; after that, the withdrawal of its key is noticed."""
+"""How long a verified token is cached, in seconds. A revoked key is noticed after that time."""
 
 _FRESH_S = 3_600.0
 _BETWEEN_S = 30.0
 
 
 class IssuerKeys:
-    """The published keys of an issuer. They are fetched when first needed, then hourly or for an unknown key."""
+    """An issuer's published keys. They are fetched when first needed, then every hour and for an unknown key."""
 
     def __init__(self, fetch: Fetch, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Fetch keys by ``fetch``; ``clock`` gives seconds and never goes back."""
+        """Fetch keys with ``fetch``. ``clock`` returns seconds and never goes back."""
         self._fetch = fetch
         self._clock = clock
         self._lock: anyio.Lock | None = None
@@ -47,7 +47,7 @@ class IssuerKeys:
         self._fetched_at = -_FRESH_S
 
     async def get_keyring(self) -> Keyring | Problem:
-        """Return the keys, fetched again if they are older than an hour; the old ones if that fails."""
+        """Return the keys. If they are older than an hour, fetch them again, and return the old ones if that fails."""
         if self._keyring is None or self._clock() - self._fetched_at >= _FRESH_S:
             await self._refresh()
         return self._problem if self._keyring is None else self._keyring
@@ -62,10 +62,10 @@ class IssuerKeys:
             self._lock = anyio.Lock()
         async with self._lock:
             now = self._clock()
-            # Anyone can send a token of an unknown key, and must not make the server fetch for each of them.
+            # Anyone can send tokens with unknown keys. That must not make the server fetch for each of them.
             if now - self._tried_at < _BETWEEN_S:
                 return
-            # Before the attempt, so that a failing issuer is not asked for each call either.
+            # Set before the attempt, so that a failing issuer is not asked for each call.
             self._tried_at = now
             data = await self._fetch()
             keyring = data if isinstance(data, Problem) else read_jwks(data)
@@ -80,9 +80,9 @@ class _CachedCaller(NamedTuple):
 
 
 class SignedTokenCallers:
-    """The callers of a server with signed tokens, signed by its secret or by the keys of an issuer.
+    """The callers of a server that accepts tokens signed with its own secret or with an issuer's keys.
 
-    At most ``max_cached`` verified tokens are kept; beyond that, the oldest are verified again.
+    At most ``max_cached`` verified tokens are cached. Beyond that, the oldest are verified again.
     """
 
     needs_credentials = True
@@ -95,14 +95,14 @@ class SignedTokenCallers:
         max_cached: int = MAX_CACHED,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Accept tokens that ``keys`` signed and that have the ``expected`` claims; ``clock`` gives Unix time."""
+        """Accept tokens that ``keys`` verify, with the ``expected`` claims. ``clock`` returns seconds since 1970."""
         self._keys = keys
         self._expected = expected
         self._max_cached = max_cached
         self._clock = clock
         self._cached: OrderedDict[bytes, _CachedCaller] = OrderedDict()
         self.protected_resource = find_protected_resource(expected.audience, expected.issuer)
-        """What clients may know of where tokens come from; None if the claims do not say it by URLs."""
+        """Tells clients where tokens come from. None if the claims do not contain that as URLs."""
         metadata = (
             "" if self.protected_resource is None else f'resource_metadata="{self.protected_resource.metadata_url}"'
         )
@@ -110,11 +110,11 @@ class SignedTokenCallers:
         self._metadata = metadata
 
     def find_caller(self, fields: Fields) -> Caller | Problem | None:
-        """Return the caller of a verified token, None if the token must be verified, a Problem if it is not one."""
+        """Return a verified token's caller, None if the token must be verified, or a Problem if it is not a token."""
         given = read_credential(fields)
         if not given:
             return _NO_TOKEN
-        # D-27: found by its digest, so that neither the memory nor the time of the comparison reveals a token.
+        # D-27: looked up by digest, so that neither memory nor the time of a comparison reveals a token.
         cached = self._cached.get(sha256(given).digest())
         # After the clock was set back the token is verified again: else it would stay in the cache for too long.
         if cached is not None and cached.since <= self._clock() < cached.until:
@@ -143,7 +143,7 @@ class SignedTokenCallers:
 
     @property
     def security_scheme(self) -> dict[str, Json] | None:
-        """OpenAPI's security scheme, which names the issuer; None if the issuer is no URL that a client may use."""
+        """OpenAPI's security scheme, which names the issuer. None if the issuer is not a URL that clients can use."""
         # I-31
         resource = self.protected_resource
         if resource is None:
@@ -151,11 +151,11 @@ class SignedTokenCallers:
         return {"type": "openIdConnect", "openIdConnectUrl": f"{resource.issuer.rstrip('/')}{_OPENID}"}
 
     def challenge(self, problem: Problem, _path: str, /) -> Headers:
-        """Return the challenge of RFC 6750; no error code for a request without a token."""
-        # AS-15: a client learns from each refusal where it gets a token.
+        """Return the challenge of RFC 6750. It has no error code if the request had no token."""
+        # AS-15: each refusal tells a client where to get a token.
         if problem.kind is not Kind.UNAUTHORIZED:
             return build_scope_challenge(problem, self._hint)
-        named = problem.details.get("scopes")  # I-22: a client asks for what the first refusal names
+        named = problem.details.get("scopes")  # I-22: a client requests the scopes that the first refusal names
         scopes = f'scope="{" ".join(map(str, named))}"' if isinstance(named, list) and self._metadata else ""
         error = "" if problem.message == _NO_TOKEN.message else 'error="invalid_token"'
         parameters = ", ".join(part for part in (error, self._metadata, scopes) if part)

@@ -1,9 +1,9 @@
-"""Bound the tools that a caller may use: nothing that a caller, a user or a server says or allows adds to it.
+"""Restrict the tools that a caller may use. Nothing that a caller, a user or a server says or allows adds to them.
 
 Rules:
-- What a caller may not use is not listed, not described and not found: it is answered like a tool that is not there.
-- An effect counts as the operator may believe it. What only an untrusted server says makes no tool harmless.
-- What cannot be decided is refused: a tool of no known upstream, a condition on an argument that is not there.
+- A tool that a caller may not use is not listed, described or found. Calls of it are answered as if it did not exist.
+- An effect counts only as far as the operator can trust it. An untrusted server's word does not make a tool harmless.
+- What cannot be decided is refused, such as a tool of an unknown upstream or a condition about a missing argument.
 """
 # PL-02
 
@@ -25,15 +25,15 @@ from toolwire.core.toolbox import ToolUpstream, find_upstreams
 from toolwire.limits import NO_BOUND, Effect, RulesByCaller, ToolBound, ToolBundle
 
 BUNDLE: ContextVar[str] = ContextVar("BUNDLE", default="")
-"""The name of the bundle to whose URL this request came, or an empty text."""
+"""The name of the bundle whose URL was requested, or an empty string."""
 
 _MAX_CATALOGS: Final = 8
 
 
 class BoundedTools:
-    """The tools that ``bound`` leaves, of those whose upstreams ``find_upstream`` knows.
+    """The tools that ``bound`` permits and whose upstreams ``find_upstream`` knows.
 
-    Catalogs of them have this ``title``, or their own.
+    Their catalogs have this ``title``, or else their own.
     """
 
     def __init__(self, bound: ToolBound, find_upstream: Callable[[Tool], ToolUpstream | None], title: str = "") -> None:
@@ -41,7 +41,7 @@ class BoundedTools:
         self._narrowed: OrderedDict[int, tuple[Catalog, Catalog]] = OrderedDict()
 
     def permits(self, tool: Tool) -> bool:
-        """Return whether ``tool``, or the resource or prompt behind which it stands, may be used."""
+        """Return whether ``tool``, or the resource or prompt that it represents, may be used."""
         upstream = self._find_upstream(tool)
         if upstream is None:
             return _is_own(tool)
@@ -53,12 +53,12 @@ class BoundedTools:
         return effects is None or list_effects(tool, upstream) <= effects
 
     def count_tools(self, catalog: Catalog) -> Mapping[str, int]:
-        """Return how many tools of ``catalog`` may be used, by the name of their upstream."""
+        """Return how many of the catalog's tools may be used, by upstream name."""
         found = (self._find_upstream(tool) for tool in self.narrow(catalog).tools)
         return Counter(one.name for one in found if one is not None)
 
     def narrow(self, catalog: Catalog) -> Catalog:
-        """Return the part of ``catalog`` that is left: the same object where that is all."""
+        """Return the permitted part of ``catalog``. It is the same object if everything is permitted."""
         known = self._narrowed.get(id(catalog))
         if known is not None and known[0] is catalog:
             return known[1]
@@ -73,7 +73,7 @@ class BoundedTools:
         return narrowed
 
     def find_refusal(self, call: Call) -> Problem | None:
-        """Return why the arguments of ``call`` may not be sent, or None if they may."""
+        """Return why the arguments of ``call`` may not be sent, or None if they are permitted."""
         upstream = self._find_upstream(call.tool)
         if upstream is None:
             return None if _is_own(call.tool) else build_unknown(call.tool)
@@ -94,10 +94,10 @@ class ToolRights:
 
     def __init__(self, rules: RulesByCaller, toolbox: object) -> None:
         self._rules, self._find_upstream = rules, find_upstreams(toolbox)
-        self._known: dict[int, BoundedTools] = {}  # by the identity of the bound, which the rules keep alive
+        self._known: dict[int, BoundedTools] = {}  # by the bound's identity; the rules keep the bound alive
 
     def find(self, principal: str, group: str) -> BoundedTools | None:
-        """Return the bound of a caller; None if it has none. ``group`` is the one of its claims."""
+        """Return a caller's bound, or None. ``group`` is the group that the caller's claims select."""
         bound = self._rules.find(principal, group).bound
         if bound == NO_BOUND:
             return None
@@ -107,12 +107,12 @@ class ToolRights:
         return known
 
     def check(self, call: Call) -> Verdict:
-        """Refuse a call that was accepted when its caller had other rights."""
+        """Refuse a call that was accepted while its caller had more rights."""
         verdict = self.check_tool(call)
         return self.check_arguments(call) if verdict is ALLOW else verdict
 
     def check_tool(self, call: Call) -> Verdict:
-        """Refuse a call of a tool that its caller may not use, as if there were no such tool."""
+        """Refuse a call of a tool that its caller may not use, as if the tool did not exist."""
         bounded = self.find(call.context.principal, call.context.group)
         return ALLOW if bounded is None or bounded.permits(call.tool) else Deny(build_unknown(call.tool))
 
@@ -129,7 +129,7 @@ def open_rights(rules: RulesByCaller | None, toolbox: object) -> ToolRights | No
 
 
 def open_bundles(bundles: Mapping[str, ToolBundle], toolbox: object) -> Mapping[str, BoundedTools]:
-    """Return the tools of ``toolbox`` that each of ``bundles`` has, by its name."""
+    """Return the toolbox's tools that are in each of ``bundles``, by the bundle's name."""
     find_upstream = find_upstreams(toolbox)
     return {name: BoundedTools(one.bound, find_upstream, one.title) for name, one in bundles.items()}
 
@@ -137,7 +137,7 @@ def open_bundles(bundles: Mapping[str, ToolBundle], toolbox: object) -> Mapping[
 def narrow_for_call(
     rights: ToolRights | None, bundles: Mapping[str, BoundedTools], call: Call, catalog: Catalog
 ) -> Catalog:
-    """Return what the caller of ``call`` is offered of ``catalog`` at the URL to which the call came."""
+    """Return the part of ``catalog`` that the caller of ``call`` is offered at the requested URL."""
     if (bundle := bundles.get(BUNDLE.get())) is not None:
         catalog = bundle.narrow(catalog)
     bounded = None if rights is None else rights.find(call.context.principal, call.context.group)
@@ -145,7 +145,7 @@ def narrow_for_call(
 
 
 def _is_own(tool: Tool) -> bool:
-    """Return whether ``tool`` is ours: one that finds the others tells of those that are left, one reads results."""
+    """Return whether ``tool`` is our own, such as the tools that find other (permitted) tools or read results."""
     if tool.toolkit != TOOLKIT:
         return False
     from toolwire.find.short_list import is_own  # FI-01: a server that lists all its tools pays nothing for it
@@ -167,8 +167,8 @@ def match_tool(pattern: str, upstream: str, name: str) -> bool:
 
 
 def list_effects(tool: Tool, upstream: ToolUpstream) -> frozenset[Effect]:
-    """Return what a call of ``tool`` does, as far as its operator may believe that."""
-    # HTTP says what its methods do, and a server that is not trusted does not change that.
+    """Return the effects of a call of ``tool``, as far as the operator can trust them."""
+    # HTTP defines what its methods do, and an untrusted server cannot change that.
     facts = tool.hints.get("openapi")
     deletes = isinstance(facts, Mapping) and facts.get("method") == "DELETE"
     is_destructive = tool.destructive or deletes or not upstream.declares_effects
@@ -177,5 +177,5 @@ def list_effects(tool: Tool, upstream: ToolUpstream) -> frozenset[Effect]:
 
 
 def build_unknown(tool: Tool) -> Problem:
-    """Return the Problem of a tool that is not there."""
+    """Return the Problem for a tool that does not exist."""
     return Problem(kind=Kind.UNKNOWN_TOOL, message=f"Unknown tool {tool.id!r}.")

@@ -2,10 +2,10 @@
 
 Rules:
 - Lists, documents and error messages name only tools that the caller may call.
-- The page at ``/`` has a list of tools beside each answer, also beside that of a call.
-- A call of another tool is refused as forbidden, with the scopes that the tool needs. One that the operator's rules
-  keep from the caller is not there.
-- Where only known callers may learn which tools there are, a caller without credentials sees none.
+- The page at ``/`` lists the tools next to every response, including the result of a call.
+- A call of another tool is refused as forbidden, with the scopes that the tool needs. A tool that the operator's rules
+  withhold from the caller does not exist for that caller.
+- If only known callers may learn which tools exist, a caller without credentials sees none.
 - A response that depends on the caller tells caches so.
 """
 
@@ -25,7 +25,7 @@ from .callers import ANONYMOUS_CALLER, Caller, Callers
 from .tool_rights import BoundedTools
 
 _PRIVATE = (b"cache-control", b"private")
-# RFC 9110, 12.5.5: Vary names the fields that decide about a response, here all that can have credentials.
+# RFC 9110, 12.5.5: Vary names the fields that affect a response. Here, these are all that can contain credentials.
 _CREDENTIALS = b"authorization, x-api-key, oxp-api-key"
 
 ReadRequest = Callable[[RouteEntry, Request], Reading]
@@ -43,20 +43,20 @@ def filter_reading(
 ) -> Reading | Problem:
     """Return what ``caller`` may see of ``reading``, or a Problem if the caller may not call the tool.
 
-    ``bounded`` are the tools that the rules for the caller leave. ``read`` reads the request again by the tools of the
-    caller. The Problem names the scopes of the tool: a caller who knows its name may ask for them.
+    ``bounded`` are the tools that the caller's rules permit. ``read`` reads the request again with the caller's tools.
+    The Problem names the tool's scopes, because a caller who knows its name may request them.
     """
     # OTC-042
     # GW-01: such a caller gets here on open paths alone.
     if caller is ANONYMOUS_CALLER and (ask := table.find_entry(request.method, path).read_for_strangers) is not None:
         reading = read(replace(table.find_entry(request.method, path), read=ask), request)
-    # Each change of a catalog is compared by what the caller may see.
+    # A catalog change counts only if it affects what the caller may see.
     if isinstance(reading, Subscription):
         return reading
     is_limited = caller.scopes is not None or bounded is not None
-    # AT-36: whatever the page at / answers, it has the list of all tools beside it.
+    # AT-36: the page at / lists all tools next to every response.
     lists_tools = path == PAGE_PATH and is_limited
-    # Long calls are those of the caller alone.
+    # Only the caller's own long calls are listed.
     if isinstance(reading, CallQuery) and not lists_tools:
         return reading
     if isinstance(reading, (Response, SessionStart, CallQuery)):
@@ -85,7 +85,7 @@ def _find_own_entry(
 
 
 def mark_private(response: Response) -> Response:
-    """Return ``response`` with the fields that keep caches from giving it to another caller."""
+    """Return ``response`` with header fields that keep caches from sending it to another caller."""
     # D-30
     vary = [value for name, value in response.headers if name == b"vary"]
     fields = [field for field in response.headers if field[0] not in (b"cache-control", b"vary")]
@@ -93,8 +93,8 @@ def mark_private(response: Response) -> Response:
 
 
 def name_scopes(problem: Problem, scopes: frozenset[str]) -> Problem:
-    """Return ``problem`` of a caller without credentials for a challenge that names ``scopes``, those of the tools."""
-    # I-22: an MCP host asks its user for what the first refusal names, and then it can call all tools.
+    """Return ``problem``, for a caller without credentials, with the tools' ``scopes`` for its challenge."""
+    # I-22: an MCP host asks its user for the scopes that the first refusal names, and can then call all tools.
     if problem.kind is not Kind.UNAUTHORIZED or not scopes:
         return problem
     return replace(problem, details={**problem.details, "scopes": sorted(scopes)})

@@ -1,10 +1,10 @@
 """Ask for a confirmation on the server before a call runs, even if the client has asked the user.
 
 Rules:
-- The first call gets a challenge and does not run. The same call with the word of the challenge runs.
-- A word is valid once, for five minutes, and only for the same caller, tool and arguments.
-- Processes that share a folder, or a database, share the words: a word of one is valid in another, and still only once.
-- A database is asked in a thread, so that one that hangs delays only the calls that need it.
+- The first call gets a challenge and does not run. The same call with the challenge's one-time token runs.
+- A token is valid once, for five minutes, and only for the same caller, tool and arguments.
+- Processes that share a folder or a database accept each other's tokens. Each token is still valid only once.
+- A database is queried in a thread, so that a hanging database delays only the calls that need it.
 """
 
 from __future__ import annotations
@@ -51,22 +51,22 @@ ALREADY_VERIFIED = secrets.token_urlsafe(32)
 """Stands for the receipt of a call that a tool's question interrupted after it was proved. It never leaves."""
 
 HOST_CONFIRMATION = secrets.token_urlsafe(32)
-"""The confirmation of a call whose MCP host is trusted to ask its user; it never leaves this process."""
+"""The confirmation of a call whose MCP host is trusted to ask its user. It never leaves this process."""
 
 VALID_S = 300.0
 _UNKEPT = "the decision of its user cannot be kept now"
 _CLOCKS_DIFFER_S = 1.0
-"""How far the clocks of two processes that share a database may be apart: each reads its time a little late."""
+"""How far the clocks of two processes that share a database can differ, because each reads the time a little late."""
 _NONCE_BYTES = 12
 _SIGNATURE_BYTES = 20
 _UNTIL = Struct(">d")
 _BODY_BYTES = _NONCE_BYTES + _UNTIL.size + sha256().digest_size
 
 ConfirmationQuestion: TypeAlias = Callable[[Call], str]
-"""Returns the question to ask the user before a call runs, as one sentence; ``""`` if none is needed."""
+"""Returns the question to ask the user before a call runs, as one sentence, or ``""`` if none is needed."""
 
 FindReasons: TypeAlias = Callable[[Call], Sequence[str] | None]
-"""Returns why a call is asked about, if the question is only whether the user consents; else None."""
+"""Returns the reasons for a question that asks only for consent, or None for any other question."""
 
 
 _log = logging.getLogger("toolwire")
@@ -79,7 +79,7 @@ class DeferredVerdict(NamedTuple):
 
 
 ConfirmationCheck: TypeAlias = Callable[[Call], Verdict | DeferredVerdict]
-"""A check whose verdict may have to be waited for."""
+"""A check that can be asynchronous."""
 
 
 def is_declined(call: Call) -> bool:
@@ -94,11 +94,11 @@ def ask_about_destructive(call: Call) -> str:
 
 
 class ConfirmationTokens:
-    """Issues and redeems words. Each is valid for one subject, once, until it expires.
+    """Issues and redeems one-time tokens. Each is valid for one subject, once, until it expires.
 
-    A word is signed, so that no issued word is kept; what was used is remembered. All processes that name the same
-    ``place``, a folder of this machine or the URL of a PostgreSQL, share the words; without it they are of this process
-    alone. ``clock`` gives seconds, and is the same for all who share the words.
+    Tokens are signed, so issued tokens are not stored. Used ones are remembered. All processes that name the same
+    ``place``, a folder of this machine or the URL of a PostgreSQL database, share the tokens. Without a place, they are
+    valid only in this process. ``clock`` returns seconds. Processes that share tokens must share the clock.
     """
 
     def __init__(self, place: Path | str = "", *, clock: Callable[[], float] | None = None) -> None:
@@ -116,15 +116,15 @@ class ConfirmationTokens:
         return hmac_digest(self._spent.key, purpose, "sha256")
 
     def issue(self, subject: bytes) -> str:
-        """Return a new word for ``subject``, a digest of what the word confirms."""
+        """Return a new token for ``subject``, a digest of what the token confirms."""
         body = secrets.token_bytes(_NONCE_BYTES) + _UNTIL.pack(self._clock() + VALID_S) + sha256(subject).digest()
         return urlsafe_b64encode(body + self._sign(body)).decode()
 
     def redeem(self, word: str, subject: bytes) -> bool:
-        """Return whether ``word`` is valid for ``subject``; afterwards it is not.
+        """Return whether ``word`` is valid for ``subject``. It is spent afterwards.
 
         Raises:
-            ConnectionError: the database of the words cannot be asked.
+            ConnectionError: the database of the tokens cannot be reached.
         """
         try:
             raw = urlsafe_b64decode(word.encode("ascii"))
@@ -135,11 +135,11 @@ class ConfirmationTokens:
             return False
         (until,) = _UNTIL.unpack_from(body, _NONCE_BYTES)
         now = self._clock()
-        # A word that expires later than any new one is from before a restart of the machine, which reset the clock.
+        # A token that expires later than any new one was issued before a restart of the machine, which reset the clock.
         latest = now + VALID_S + (_CLOCKS_DIFFER_S if self.is_remote else 0.0)
         if not now < until <= latest or not self._spent.claim(body[:_NONCE_BYTES].hex(), until, now):
             return False
-        # A word that is tried for another subject is spent as well: it was stolen, or mistaken.
+        # A token that is tried for another subject is spent as well, because it was stolen or mixed up.
         return body.endswith(sha256(subject).digest())
 
     def _sign(self, body: bytes) -> bytes:
@@ -147,9 +147,9 @@ class ConfirmationTokens:
 
 
 class Confirmations:
-    """Decides whether a call that must be confirmed is: by its word, with ``receipts`` by a receipt for its word too.
+    """Decides whether a call is confirmed: by its one-time token and, with ``receipts``, by a receipt for the token.
 
-    With ``inbox``, the user of a host that can confirm nothing decides there. ``permissions`` has what other users
+    With ``inbox``, the user of a host that cannot confirm decides there. ``permissions`` contains what other users
     allowed for later calls.
     """
 
@@ -168,7 +168,7 @@ class Confirmations:
         self._permissions = CallerPermissions() if permissions is None else permissions
         places = (words, receipts, inbox, permissions)
         self.is_remote: bool = any(one is not None and one.is_remote for one in places)
-        """Whether the place of any of them is a database, which may take long to answer."""
+        """Whether any of them uses a database, which can be slow."""
 
     def find_refusal(
         self,
@@ -181,12 +181,12 @@ class Confirmations:
         always_allowed: bool | None = False,
         on_answer: AnswerHandler = ignore_answer,
     ) -> Problem | None:
-        """Return None if ``call`` is confirmed, which then is spent, or the Problem that asks ``question``.
+        """Return None and spend the confirmation if ``call`` is confirmed, or else the Problem that asks ``question``.
 
-        ``subject`` is the digest of what a confirmation is for. ``reasons`` is given where the question is only
-        whether the user consents. ``upstream`` says whose tool it is. ``always_allowed`` says whether the policy of the
-        tool lets an answer cover later calls too, None if only within bounds. ``on_answer`` gets the answer that
-        decides, if this server knows it: that in the inbox, or an earlier one.
+        ``subject`` is the digest of what a confirmation is for. ``reasons`` is set if the question asks only for
+        consent. ``upstream`` says whose tool it is. ``always_allowed`` says whether the tool's policy lets an answer
+        also cover later calls. None means only within bounds. ``on_answer`` gets the answer that decides, if this
+        server knows it: the answer in the inbox, or an earlier one.
         """
         try:
             refusal = self._find_refusal(
@@ -237,7 +237,7 @@ class Confirmations:
         return build_challenge(call, question, self.words.issue(subject), reasons=reasons, later=later)
 
     def spend(self, call: Call, subject: bytes) -> None:
-        """Make the word of ``call`` worthless: its user said no. A word that cannot be looked up ends by itself."""
+        """Spend the token of ``call``, because its user said no. If that fails, the token still expires."""
         try:
             self.words.redeem(call.context.confirmation, subject)
         except ConnectionError as error:
@@ -276,12 +276,12 @@ def build_confirmation_check(
     find_upstream: Callable[[Tool], ToolUpstream | None] | None = None,
     list_tools: Callable[[Call], Iterable[Tool]] = lambda _: (),
 ) -> ConfirmationCheck:
-    """Return a check that refuses a call for which ``ask`` has a question until it comes with the question's word.
+    """Return a check that refuses a call for which ``ask`` has a question until it brings the question's token.
 
-    ``find_reasons`` returns the reasons of a question that is only whether the user consents, and ``allows_later``
-    whether an answer to it may cover later calls too. ``decisions`` keeps what users decide, unless ``handles_consent``
-    says that the Toolbox does. ``find_upstream`` says which groups alone answer questions about a tool.
-    ``list_tools`` returns the tools that the caller of a call is offered.
+    ``find_reasons`` returns the reasons of a question that asks only for consent. ``allows_later`` returns whether its
+    answer can also cover later calls. ``decisions`` records what users decide, unless ``handles_consent`` says that the
+    Toolbox does. ``find_upstream`` says which groups must answer questions about a tool. ``list_tools`` returns the
+    tools that a call's caller is offered.
     """
     if isinstance(confirmations, ConfirmationTokens):
         confirmations = Confirmations(confirmations)
@@ -293,7 +293,7 @@ def build_confirmation_check(
         return upstream if upstream is not None and upstream.approvers else None
 
     def find_similar(call: Call) -> Sequence[SimilarTool]:
-        # PL-03: an answer of one group covers no tool of another.
+        # PL-03: one group's answer does not cover another group's tool.
         groups = find_approvers(call.tool)
         own = (one for one in list_tools(call) if not handles_consent(one) and find_approvers(one) == groups)
         return list_own_similar(call.tool, own)
@@ -318,7 +318,7 @@ def build_confirmation_check(
 
 
 def _leave_to_approvers(call: Call) -> Call:
-    """Return ``call`` as one of a caller that decides nothing: neither its client nor its host, whatever they asked."""
+    """Return ``call`` so that neither its client nor its host can decide about it, whatever they asked their user."""
     # PL-03
     context = replace(call.context, can_ask=False, must_confirm=True, needs_inbox=True, confirmation="")
     return call._replace(context=context if is_declined(call) else replace(context, user_answer=None))
@@ -330,7 +330,7 @@ def _is_decided_elsewhere(call: Call, answer: UserAnswer, handles_consent: Calla
 
 
 class _DecisionCheck(NamedTuple):
-    """Decides about calls, and keeps what their users decided."""
+    """Decides about calls, and records what their users decided."""
 
     confirmations: Confirmations
     decisions: DecisionLog
@@ -339,7 +339,7 @@ class _DecisionCheck(NamedTuple):
     find_similar: Callable[[Call], Sequence[SimilarTool]]
 
     def decide(self, call: Call, question: str, upstream: ToolUpstream | None = None) -> Verdict:
-        """Return whether ``call`` runs, about which there is a question for the approvers of ``upstream``, if any."""
+        """Return whether ``call`` runs. If ``upstream`` has approvers, they answer the question."""
         reasons = self.find_reasons(call)
         always_allowed = self.allows_later(call) if can_offer_later(call) else False
         answers: list[Answer] = []
@@ -353,7 +353,7 @@ class _DecisionCheck(NamedTuple):
             call, subject, question, reasons, upstream=whose, always_allowed=always_allowed, on_answer=answers.append
         )
         answer = answers[-1] if answers else Answer(allowed=True, channel=find_channel(call))
-        # A receipt was kept as what was decided.
+        # The receipt was stored as the record of the decision.
         is_decided = (refusal is None or answers) and self.confirmations.receipts is None
         if is_decided and not self.decisions.record(call, subject.hex(), answer):
             return Deny(build_store_problem(call, _UNKEPT))
@@ -362,7 +362,7 @@ class _DecisionCheck(NamedTuple):
         return ALLOW
 
     def record(self, call: Call, answer: UserAnswer) -> Verdict:
-        """Return whether ``call`` runs, whose user answered a question that has no word, or allowed nothing."""
+        """Record an answer to a question without a token, or a refusal. Return whether ``call`` runs."""
         subject = digest_call(call)
         if not answer.allowed and call.context.confirmation:
             self.confirmations.spend(call, subject)
@@ -384,7 +384,7 @@ def _build_denial(tool: str) -> Problem:
 
 
 def build_store_problem(call: Call, what: str) -> Problem:
-    """Return the refusal of a call because a store cannot be asked; ``what`` is a part of its sentence."""
+    """Return the refusal of a call because a store cannot be reached. ``what`` is part of the sentence."""
     text = f"{call.tool.name} did not run: {what}."
     return Problem(kind=Kind.OVERLOADED, message=text, can_retry=True, retry_after_ms=5_000)
 
@@ -401,9 +401,9 @@ def build_challenge(
 ) -> Problem:
     """Return the Problem that asks ``question`` and says how to send ``call`` again with ``word``.
 
-    ``reasons`` is given where the question is only whether the user consents: a client that has asked its user about
-    exactly this call, with these reasons, need not ask again. ``terms`` is what the client is to sign, if anything, and
-    ``fault`` says what was wrong with the receipt of this call. ``later`` are the choices of a form about later calls.
+    ``reasons`` is set if the question asks only for consent. A client that has asked its user about exactly this call,
+    with these reasons, need not ask again. ``terms`` is what the client must sign, if anything. ``fault`` says what was
+    wrong with this call's receipt. ``later`` lists a form's choices about later calls.
     """
     field = CONFIRMATION.decode()
     text = f"{call.tool.name} did not run: it needs confirmation. Send the same call again with the header {field}."
@@ -430,7 +430,7 @@ def _describe_own(
 
 
 def digest_call(call: Call) -> bytes:
-    """Return the digest of what a confirmation is for: the caller, the tool with its definition, and the arguments."""
+    """Return the digest of what a confirmation covers: the caller, the tool with its definition, and the arguments."""
     # CC-05: the definition too, so that a tool that changed meanwhile is asked about again.
     from toolwire.consent.tool_definition import build_definition, definition_hash  # most servers never ask
 

@@ -1,9 +1,9 @@
-"""Keep what users decided about the calls of one server: who, where, for whom and about what.
+"""Record what users decided about one server's calls: who decided, where, for whom and about what.
 
 Rules:
 - Each decision is a line of the log ``toolwire.decisions``, without arguments.
-- Where the state of the server lasts, it is a record in the chain of decisions too, if its caller has a name: the
-  callers that nobody can tell apart must not fill a disk.
+- If the server's state is persistent, a named caller's decisions are also added to the decision chain. Anonymous
+  callers cannot be told apart and must not fill the disk.
 """
 # FU-60, XL-055
 
@@ -31,7 +31,7 @@ _log = logging.getLogger("toolwire.decisions")
 
 
 class DecisionLog:
-    """The decisions about calls of one server. ``place`` is a folder or a PostgreSQL URL that keeps them, or empty."""
+    """The decisions about one server's calls, stored in ``place`` (a folder or a PostgreSQL URL) unless it is empty."""
 
     def __init__(self, place: Path | str = "", *, clock: Callable[[], float] = time.time) -> None:
         self._place = place
@@ -44,7 +44,7 @@ class DecisionLog:
         return open_decisions(self._place)
 
     def record(self, call: Call, binding: str, answer: Answer) -> bool:
-        """Keep what was decided about ``call``. Return whether that was possible; ``binding`` is what it counts for.
+        """Record a decision about ``call``, and return whether that succeeded. The decision covers ``binding``.
 
         It blocks.
         """
@@ -61,7 +61,7 @@ class DecisionLog:
         _log.info("%s: %s", decision, call.tool.id, extra={"fields": fields})
         if not str(self._place) or context.principal == ANONYMOUS.principal:
             return True
-        from toolwire.consent.decision_record import Decision  # most servers keep none
+        from toolwire.consent.decision_record import Decision  # most servers store none
 
         record = Decision(
             at=self._clock(),
