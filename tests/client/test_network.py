@@ -95,7 +95,7 @@ def test_client_stores_no_cookies(listen: Any, open_network: Any, encode_respons
     assert all("cookie" not in seen.headers for seen in listener.requests)
 
 
-def test_client_ignores_proxies_of_the_environment(
+def test_this_machine_is_reached_without_the_proxy_of_the_environment(
     listen: Any, open_network: Any, encode_response: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proxy, listener = listen(), listen(encode_response(b"direct"))

@@ -11,6 +11,7 @@ from toolwire.core.model import Problem
 
 from .failures import connection_refusal, local_close, timeout, tls_failure
 from .http1 import ResponseReader
+from .proxies import Proxy, connect_end, read_connect_reply, write_connect
 from .sync_pool import IDLE_S, MAX_IDLE, PoolKey, has_input, open_socket, server_name
 from .tls import find_tls_context
 
@@ -181,19 +182,24 @@ async def open_connection(
             plain.setblocking(False)
             try:
                 # Connected to the checked address, never to the name: a second lookup could give another answer.
-                await loop.sock_connect(plain, (key.address, hop.target.port))
+                await loop.sock_connect(plain, (key.address, hop.port))
             except TimeoutError:  # the system's own: the deadline cancels instead
                 raise
             except OSError:
                 connection.abort()
-                return connection_refusal(hop.target.origin)
+                return connection_refusal(hop.peer)
+            if hop.proxy is not None and secure:
+                problem = await _open_tunnel(plain, hop, hop.proxy)
+                if problem is not None:
+                    connection.abort()
+                    return problem
             context = find_tls_context(ca_file) if secure else None
             await loop.create_connection(
                 lambda: connection, sock=plain, ssl=context, server_hostname=server_name(hop) if secure else None
             )
     except TimeoutError:
         connection.abort()
-        return timeout(hop.target.origin, sent=False)
+        return timeout(hop.peer, sent=False)
     except (OSError, EOFError) as error:
         connection.abort()
         return tls_failure(hop.target.origin, error)
@@ -202,6 +208,23 @@ async def open_connection(
         connection.abort()
         raise
     return connection
+
+
+async def _open_tunnel(plain: socket.socket, hop: SendRequest, proxy: Proxy) -> Problem | None:
+    """Make ``proxy`` pass on what is sent to ``plain``, or return why it does not."""
+    loop, data, reply = asyncio.get_running_loop(), b"", False
+    try:
+        await loop.sock_sendall(plain, write_connect(hop.target, proxy))
+        while reply is False:
+            if not (more := await loop.sock_recv(plain, _UNREAD_BYTES)):
+                return connect_end(proxy)
+            data += more
+            reply = read_connect_reply(data, hop.target, proxy)
+    except TimeoutError:  # the system's own: the deadline cancels instead
+        raise
+    except OSError:
+        return connect_end(proxy)
+    return reply if isinstance(reply, Problem) else None
 
 
 class ConnectionPool:

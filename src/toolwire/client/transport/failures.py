@@ -1,8 +1,8 @@
 """Build the Problems of talking to a server: one sentence each, with the origin, never with a query or a credential.
 
 ``details`` has ``reason``, a word for programs: ``request``, ``url``, ``blocked``, ``dns``, ``refused``, ``tls``,
-``timeout``, ``closed``, ``left`` (closed by this side), ``redirect``, ``too_large``, ``encoding``, ``not_http`` or
-``offline``.
+``timeout``, ``closed``, ``left`` (closed by this side), ``redirect``, ``too_large``, ``encoding``, ``not_http``,
+``offline`` or ``proxy`` (a forward proxy refuses, or cannot be used).
 ``sent`` is False if nothing can have reached the server. ``answered`` is False if the connection ended before any
 response.
 """

@@ -31,9 +31,14 @@ _VERSIONS = ("1.1", "1.0")
 
 def write_request(hop: SendRequest) -> bytes:
     """Return the bytes of the request in ``hop``. ``request_rules`` has checked its parts."""
-    target = hop.target
+    target, base = hop.target, ""
+    proxied = hop.proxy if target.url.scheme == "http" else None  # with https, the request is inside a tunnel
+    if proxied is not None:
+        base = target.origin
     # D-14: only gzip is offered, because only gzip is decompressed within limits.
-    lines = [f"{hop.method} {target.request_target} HTTP/1.1\r\nhost: {target.authority}\r\naccept-encoding: gzip"]
+    lines = [
+        f"{hop.method} {base}{target.request_target} HTTP/1.1\r\nhost: {target.authority}\r\naccept-encoding: gzip"
+    ]
     named = set[str]()
     for name, value in hop.fields:
         named.add(name.lower())
@@ -41,6 +46,8 @@ def write_request(hop: SendRequest) -> bytes:
     for name, secret in hop.secrets:
         named.add(name.lower())
         lines.append(f"{name}: {secret.reveal()}")
+    if proxied is not None and proxied.authorization is not None:
+        lines.append(f"proxy-authorization: {proxied.authorization.reveal()}")
     if "accept" not in named:
         lines.append("accept: */*")
     if "user-agent" not in named:

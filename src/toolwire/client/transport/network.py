@@ -1,7 +1,7 @@
 """Send requests over the network and return a response or a Problem, asynchronously and blocking.
 
 All rules are in ``request_rules``, the protocol is in ``http1``, and the sockets are in ``async_pool`` and
-``sync_pool``. Nothing here decides by itself: there are no proxies, cookies or referers, and no redirect, decompression
+``sync_pool``. Nothing here decides by itself: there are no cookies or referers, and no redirect, proxy, decompression
 or DNS lookup outside of the rules.
 """
 
@@ -29,6 +29,7 @@ from .drivers import PieceHandler, Pieces, SyncPieceHandler, consume_pieces
 from .failures import forbidden_target, local_close, timeout, unreachable
 from .http1 import ResponseReader, write_request
 from .limits import DEFAULT_LIMITS, TransportLimits
+from .proxies import read_proxies
 from .request_rules import (
     Credentials,
     RequestRules,
@@ -123,6 +124,7 @@ class _Transport:
             allow_private=allow_private,
             allow_http=allow_http,
             origins=origins,
+            proxies=read_proxies(),
             clock=clock,
         )
         # D-08: each request passes the signer, also one that answers a server in the middle of its stream.
@@ -177,7 +179,7 @@ class Network(_Transport):
             elif isinstance(step, BlockingTask):
                 outcome = await anyio.to_thread.run_sync(step.run)
             # Servers of OAuth metadata use this to limit how often one address is fetched.
-            elif self._may_connect is not None and not await self._may_connect(step.address):
+            elif self._may_connect is not None and not await self._may_connect(step.checked):
                 text = f"{step.target.origin} was not contacted: its address was looked up too often recently."
                 outcome = forbidden_target(text)
             else:
@@ -206,7 +208,8 @@ class Network(_Transport):
             return _dns_failure(step.origin, error)
 
     async def _send_to_address(self, hop: SendRequest, on_piece: PieceHandler | None) -> Response | Problem:
-        limits, loop, key = self._exchange.limits, asyncio.get_running_loop(), PoolKey(hop.target.origin, hop.address)
+        limits, loop = self._exchange.limits, asyncio.get_running_loop()
+        key = PoolKey(hop.target.origin, hop.address, hop.proxy)
         pool = self._pools.get(loop)
         if pool is None:
             pool = await self._open_pool(loop)
@@ -308,7 +311,8 @@ class SyncNetwork(_Transport):
 
     def _exchange_pieces(self, hop: SendRequest, *, streaming: bool) -> Pieces:
         """Yield the pieces of a stream, if there is one and ``streaming``, and return the response."""
-        limits, key, now = self._exchange.limits, PoolKey(hop.target.origin, hop.address), time.monotonic()
+        limits, now = self._exchange.limits, time.monotonic()
+        key = PoolKey(hop.target.origin, hop.address, hop.proxy)
         until = now + hop.within_s
         connection = self._pool.take(key, now)
         if connection is None:

@@ -10,6 +10,7 @@ Rules:
 - The next address is tried only if nothing can have reached the server at the last one. A request that may be repeated
   is sent once more if its connection was dead.
 - An origin that failed several times in a row is not asked for a while.
+- A forward proxy resolves names itself. A name that this machine can resolve is checked here all the same.
 """
 
 # D-05, D-06: DNS cannot lead a request into the user's network. D-08: a credential goes to its own origin.
@@ -26,11 +27,12 @@ from toolwire.core.http import Request, Response
 from toolwire.core.model import Problem, Secret
 from toolwire.telemetry.propagation import TRACE_MODULE, current_traceparent
 
-from .addresses import is_address_allowed
+from .addresses import NetworkReach, is_address_allowed, read_address
 from .circuit_breaker import CircuitBreaker
 from .credential_echoes import NO_ECHOES, CredentialEchoes, find_echoes
 from .failures import forbidden_target, offline, timeout, unreachable
 from .limits import TransportLimits
+from .proxies import Proxies, Proxy, proxy_refusal
 from .redirects import REDIRECTS, find_redirect, is_same_resource, note_page, redirect_loop, redirect_without_approval
 from .request_headers import NAME, VALUE, Fields, check_headers
 from .url_policy import Target, admit, allow_origins_in_private_networks, origin_of, refuse_address
@@ -62,7 +64,8 @@ class ResolveHost(NamedTuple):
 class SendRequest(NamedTuple):
     """Asks for one request to one address; the reply is a Response or a Problem.
 
-    ``address`` is what the socket connects to.
+    ``address`` is what the socket connects to: the server, or its ``proxy``. ``checked`` is the address of the server
+    as far as this machine knows it, and otherwise that of the proxy.
     """
 
     target: Target
@@ -73,6 +76,24 @@ class SendRequest(NamedTuple):
     body: bytes
     within_s: float
     echoes: CredentialEchoes = NO_ECHOES
+    proxy: Proxy | None = None
+    checked: str = ""
+
+    @property
+    def peer(self) -> str:
+        """What a message calls the other end of the socket."""
+        return self.target.origin if self.proxy is None else self.proxy.name
+
+    @property
+    def port(self) -> int:
+        """The port that the socket connects to."""
+        return self.target.port if self.proxy is None else self.proxy.port
+
+    def check_proxy(self, answer: Response | Problem) -> Response | Problem:
+        """Return ``answer``, or the Problem that it is the proxy's own: it wants a password."""
+        # In the tunnel of https, the same status is an answer of the server.
+        is_own = isinstance(answer, Response) and answer.status == 407 and self.target.url.scheme == "http"
+        return answer if self.proxy is None or not is_own else proxy_refusal(self.target, self.proxy, 407)
 
 
 Steps: TypeAlias = Generator[ResolveHost | SendRequest | BlockingTask, Any, T]
@@ -108,14 +129,18 @@ class StayOffline:
 
 
 class _PinnedAddress(NamedTuple):
+    """Where to connect, until when: to the server, or to ``proxy``. ``checked`` is the server's address if known."""
+
     addresses: tuple[str, ...]
     until: float
+    checked: str = ""
+    proxy: Proxy | None = None
 
 
 class RequestRules:
     """The rules of one transport, and its cache of checked addresses.
 
-    If ``origins`` is given, no other origin is connected to.
+    If ``origins`` is given, no other origin is connected to. ``proxies`` are the forward proxies to use.
     """
 
     __slots__ = (
@@ -127,6 +152,7 @@ class RequestRules:
         "_origins",
         "_pins",
         "_private",
+        "_proxies",
         "_targets",
         "limits",
     )
@@ -140,6 +166,7 @@ class RequestRules:
         allow_private: Iterable[str] = (),
         allow_http: Iterable[str] = (),
         origins: Container[str] | None = None,
+        proxies: Proxies | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.limits: TransportLimits = limits
@@ -151,6 +178,7 @@ class RequestRules:
         self._headers = headers or {}
         self._origins = origins
         self._private = allow_origins_in_private_networks(allow_private, allow_http)
+        self._proxies = proxies
         self._clock = clock
         self._pins: dict[str, _PinnedAddress] = {}
         self._targets: dict[str, Target] = {}
@@ -217,27 +245,37 @@ class RequestRules:
         echoes = NO_ECHOES
         if self._credentials or self._headers or request.credentials:
             fields, secrets, echoes = self._add_credentials(target, request, fields)
-        addresses: Sequence[str] | Problem
-        if target.address is not None:
-            addresses = (target.address,)
+        if target.address is not None and self._proxies is None:
+            pin: _PinnedAddress | Problem = _PinnedAddress((target.address,), 0.0)
         else:
-            addresses = yield from self._find_addresses(target, deadline)
-            if isinstance(addresses, Problem):
-                return addresses
+            pin = yield from self._find_addresses(target, deadline)
+        if isinstance(pin, Problem):
+            return pin
         last: Problem | None = None
-        for address in addresses:
+        for address in pin.addresses:
             within_s = deadline - self._clock()
             if within_s <= 0:
                 return timeout(target.origin, sent=False)
-            hop = SendRequest(target, address, request.method, fields, secrets, request.body, within_s, echoes)
+            hop = SendRequest(
+                target,
+                address,
+                request.method,
+                fields,
+                secrets,
+                request.body,
+                within_s,
+                echoes,
+                pin.proxy,
+                pin.checked or address,
+            )
             answer: Response | Problem = yield hop
             # A server closes idle connections without notice, so the first request on one may be lost.
             if isinstance(answer, Problem) and request.method in _REPEATABLE and _is_stale(answer):
                 answer = yield hop._replace(within_s=deadline - self._clock())
-            if isinstance(answer, Response) or answer.details.get("sent", True):
-                if address is not addresses[0]:
+            if isinstance(answer, Response) or answer.details.get("sent", True) or _is_final(answer):
+                if address is not pin.addresses[0]:
                     self._prefer(target.origin, address)
-                return answer
+                return hop.check_proxy(answer)
             last = answer
         self._pins.pop(target.origin, None)
         # No address answered: resolve the name anew for the next call.
@@ -267,28 +305,68 @@ class RequestRules:
             echoes = echoes.join(find_echoes((*request.credentials, *added)))
         return fields, secrets, echoes
 
-    def _find_addresses(self, target: Target, deadline: float) -> Steps[Sequence[str] | Problem]:
-        """Return the checked addresses of the host of ``target``, which is a name."""
+    def _find_addresses(self, target: Target, deadline: float) -> Steps[_PinnedAddress | Problem]:
+        """Return where to connect for ``target``: the checked addresses of its host, or those of its proxy."""
         now = self._clock()
         pin = self._pins.get(target.origin)
         if pin is not None and now < pin.until:
-            return pin.addresses
-        found: Sequence[str] | Problem = yield ResolveHost(target.origin, target.host, target.port, deadline - now)
+            return pin
+        proxy = None if self._proxies is None else self._proxies.find(target)
+        if isinstance(proxy, Problem):
+            return proxy
+        found = yield from self._check_server(target, proxy, deadline - now)
         if isinstance(found, Problem):
             return found
-        self._pins.pop(target.origin, None)
-        if not found:
-            return unreachable(f"{target.origin} was not found. Check the host name.", "dns", sent=False)
-        # One private address among public ones is how DNS rebinding begins.
-        if not all(is_address_allowed(address, target.reach) for address in found):
-            return refuse_address(target.origin, target.reach)
+        checked = found[0] if found else ""
+        if proxy is not None:
+            found = yield from self._find_proxy(target, proxy, deadline)
+            if isinstance(found, Problem):
+                return found
         # A cache that is emptied at its limit needs no bookkeeping for each call.
         if len(self._pins) >= _MAX_ORIGINS:
             self._pins.clear()
         pin = self._pins[target.origin] = _PinnedAddress(
-            tuple(found[:_ADDRESSES_TRIED]), self._clock() + self.limits.pin_s
+            tuple(found[:_ADDRESSES_TRIED]), self._clock() + self.limits.pin_s, checked, proxy
         )
-        return pin.addresses
+        return pin
+
+    def _check_server(self, target: Target, proxy: Proxy | None, within_s: float) -> Steps[Sequence[str] | Problem]:
+        """Return the allowed addresses of the host of ``target``: none if only its proxy can tell them."""
+        found: Sequence[str] | Problem = (target.address,) if target.address is not None else ()
+        if not found:
+            # A network with a proxy may have no resolver for public names: the wait for it is short then.
+            within_s = within_s if proxy is None else min(within_s, self.limits.connect_s)
+            found = yield ResolveHost(target.origin, target.host, target.port, within_s)
+        if isinstance(found, Problem) or not found:
+            # Over http, the unknown server could be a public one, where nothing is protected on the way.
+            if proxy is not None and target.url.scheme == "https":
+                return ()
+            return found if isinstance(found, Problem) else _not_found(target.origin)
+        self._pins.pop(target.origin, None)
+        # One private address among public ones is how DNS rebinding begins.
+        if not all(is_address_allowed(address, target.reach) for address in found):
+            return refuse_address(target.origin, target.reach)
+        return found
+
+    def _find_proxy(self, target: Target, proxy: Proxy, deadline: float) -> Steps[Sequence[str] | Problem]:
+        """Return the addresses of ``proxy``. The user has named it, so it may be private."""
+        if read_address(proxy.host) is not None:
+            found: Sequence[str] | Problem = (proxy.host,)
+        else:
+            found = yield ResolveHost(proxy.name, proxy.host, proxy.port, deadline - self._clock())
+        if isinstance(found, Problem):
+            return found
+        if not found:
+            return _not_found(proxy.name)
+        reaches = (NetworkReach.PRIVATE_ONLY, NetworkReach.LOOPBACK)
+        if target.url.scheme == "http" and not all(
+            any(is_address_allowed(address, reach) for reach in reaches) for address in found
+        ):
+            return forbidden_target(
+                f"{target.origin} was not contacted: the address of its proxy is not in a private network, and http is"
+                " not protected on the way. Write https:// instead."
+            )
+        return found
 
     def _prefer(self, origin: str, address: str) -> None:
         """Move the address that answered to the front, so that the next call tries it first."""
@@ -296,6 +374,15 @@ class RequestRules:
         if pin is not None and address in pin.addresses[1:]:
             others = (other for other in pin.addresses if other != address)
             self._pins[origin] = pin._replace(addresses=(address, *others))
+
+
+def _not_found(name: str) -> Problem:
+    return unreachable(f"{name} was not found. Check the host name.", "dns", sent=False)
+
+
+def _is_final(problem: Problem) -> bool:
+    """Return whether a proxy refuses, at whatever address."""
+    return problem.details.get("reason") == "proxy"
 
 
 def _is_stale(problem: Problem) -> bool:

@@ -13,6 +13,7 @@ from toolwire.core.model import Problem
 
 from .failures import connection_refusal, local_close, timeout, tls_failure
 from .http1 import ResponseReader
+from .proxies import Proxy, connect_end, read_connect_reply, write_connect
 from .tls import find_tls_context
 
 if TYPE_CHECKING:
@@ -24,10 +25,11 @@ IDLE_S = 60.0
 
 
 class PoolKey(NamedTuple):
-    """The origin and address of a connection: only requests to both may reuse it."""
+    """The origin, address and proxy of a connection: only requests to all three may reuse it."""
 
     origin: str
     address: str
+    proxy: Proxy | None = None
 
 
 def open_socket(address: str) -> socket.socket:
@@ -120,34 +122,58 @@ def open_sync_connection(
     try:
         plain.settimeout(within_s)
         # To the checked address, never to the name: a second lookup could give another answer.
-        plain.connect((key.address, hop.target.port))
+        plain.connect((key.address, hop.port))
         # A request is written at once, so nothing is gained by waiting for more of it.
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        problem = None
+        if hop.proxy is not None and hop.target.url.scheme == "https":
+            problem = _open_tunnel(plain, hop, hop.proxy, until)
     except TimeoutError:
         plain.close()
-        return timeout(hop.target.origin, sent=False)
+        return timeout(hop.peer, sent=False)
     except OSError:
         plain.close()
-        return connection_refusal(hop.target.origin)
+        return connection_refusal(hop.peer)
     except BaseException:
         plain.close()
         raise
-    if hop.target.url.scheme == "http":
-        return SyncPooledConnection(key, plain)
+    if problem is not None:
+        plain.close()
+    if problem is not None or hop.target.url.scheme == "http":
+        return problem or SyncPooledConnection(key, plain)
     try:
-        # One limit for both steps; zero would mean "do not block" to a socket.
+        # One limit for all steps; zero would mean "do not block" to a socket.
         plain.settimeout(max(until - time.monotonic(), 0.001))
         secure = find_tls_context(ca_file).wrap_socket(plain, server_hostname=server_name(hop))
         return SyncPooledConnection(key, secure)
     except TimeoutError:
         plain.close()
-        return timeout(hop.target.origin, sent=False)
+        return timeout(hop.peer, sent=False)
     except OSError as error:
         plain.close()
         return tls_failure(hop.target.origin, error)
     except BaseException:
         plain.close()
         raise
+
+
+def _open_tunnel(plain: socket.socket, hop: SendRequest, proxy: Proxy, until: float) -> Problem | None:
+    """Make ``proxy`` pass on what is sent to ``plain``, or return why it does not."""
+    data, reply = b"", False
+    try:
+        plain.settimeout(max(until - time.monotonic(), 0.001))
+        plain.sendall(write_connect(hop.target, proxy))
+        while reply is False:
+            plain.settimeout(max(until - time.monotonic(), 0.001))
+            if not (more := plain.recv(_READ_BYTES)):
+                return connect_end(proxy)
+            data += more
+            reply = read_connect_reply(data, hop.target, proxy)
+    except TimeoutError:
+        raise
+    except OSError:
+        return connect_end(proxy)
+    return reply if isinstance(reply, Problem) else None
 
 
 class SyncConnectionPool:
