@@ -50,6 +50,10 @@ os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="toolwire-state-")
 os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="toolwire-config-")
 # Nor does a document that another test has stored.
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="toolwire-cache-")
+# Nor does the forward proxy of its network.
+for _variable in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+    os.environ.pop(_variable, None)
+    os.environ.pop(_variable.upper(), None)
 
 # Programs that tests start take Ctrl-C as they would on a terminal, also where the tests themselves run unattended.
 signal.signal(signal.SIGINT, signal.default_int_handler)

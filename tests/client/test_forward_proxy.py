@@ -25,19 +25,14 @@ from toolwire.client.transport.proxies import read_proxies
 from toolwire.client.transport.url_policy import Target, admit
 from toolwire.core.http import Request, Response
 from toolwire.core.model import Kind, Problem, Secret
+from toolwire.hosting import open_gateway
 from toolwire.server.http.prompt_server import PromptServer
+from toolwire.testing.loopback import background
 
 NAME = "tools.invalid"
 """A name that no resolver knows (RFC 6761), so only the proxy does."""
 LOGIN = "ann:s3cr3t/p%ss"
 QUOTED = "ann:s3cr3t%2Fp%25ss"
-
-
-@pytest.fixture(autouse=True)
-def _no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
 
 
 def resolve(host: str, port: int) -> Sequence[str]:
@@ -260,6 +255,20 @@ def test_no_proxy_names_hosts_ports_and_networks(no_proxy: str, direct: list[str
         assert [url for url in proxied if find(url, **environment) is None] == []
 
 
+def test_host_in_no_proxy_is_looked_up_and_reached_without_the_proxy(
+    open_network: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with run_forward_proxy(status=403) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.place)
+        monkeypatch.setenv("NO_PROXY", ".unknown.example")
+        transport = open_network(resolve=resolve)
+        answer = transport.send(Request("GET", "https://a.unknown.example"))
+        assert answer.message == "https://a.unknown.example was not found. Check the host name."
+        assert not proxy.heads
+        assert transport.send(Request("GET", "https://other.example")).details["reason"] == "proxy"
+        assert len(proxy.heads) == 1
+
+
 def test_variables_are_read_as_other_clients_read_them() -> None:
     https, http = "https://a.example", "http://nas.example"
     assert find(https) is None
@@ -397,3 +406,16 @@ def test_connecting_says_that_the_proxy_refuses(site: tuple[str, Path], monkeypa
             pass
         assert f"the proxy {proxy.place} (HTTPS_PROXY) did not accept the user name" in str(caught.value)
         assert "hunter2" not in f"{caught.value!r} {caught.value}"
+
+
+def test_gateway_reaches_its_upstream_through_the_proxy(
+    site: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, cert = site
+    file = tmp_path / "toolwire.toml"
+    upstream = f'target = "{url}/mcp"\nca-file = "{cert}"\nprotocol = "mcp"'
+    file.write_text(f'state = "{tmp_path / "state"}"\nconsent = "refuse"\n[upstreams.desk]\n{upstream}\n')
+    with proxied(monkeypatch) as proxy:
+        with background(open_gateway(file)) as base, connect_sync(base, approve=lambda _: True) as remote:
+            assert remote.call("add", {"a": 1, "b": 2}) == Value(3)
+        assert set(proxy.lines) == {f"CONNECT {url.removeprefix('https://')} HTTP/1.1"}
