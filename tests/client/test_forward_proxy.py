@@ -278,6 +278,7 @@ def test_variables_are_read_as_other_clients_read_them() -> None:
     assert find(https, HTTPS_PROXY="p:1", ALL_PROXY="q:2") == "The proxy p:1 (HTTPS_PROXY)"
     assert find(https, HTTPS_PROXY="", all_proxy="http://[::1]") == "The proxy [::1]:80 (all_proxy)"
     assert find(http, HTTP_PROXY="p:1") == "The proxy p:1 (HTTP_PROXY)"
+    assert find(https, HTTPS_PROXY="http://a:\udcff@p:1") == "The proxy p:1 (HTTPS_PROXY)"  # a byte that is not UTF-8
     # A CGI program gets the header "Proxy" of any client in HTTP_PROXY.
     assert find(http, HTTP_PROXY="p:1", REQUEST_METHOD="GET") is None
     assert find(http, HTTP_PROXY="p:1", http_proxy="q:2", REQUEST_METHOD="GET") == "The proxy q:2 (http_proxy)"

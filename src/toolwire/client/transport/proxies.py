@@ -23,7 +23,7 @@ from .failures import unreachable
 from .url_policy import Target
 
 _HOST = re.compile(r"[a-z0-9_.:-]+")
-_EXCEPTION = re.compile(r"(?:\*?\.)?(?P<host>\[[0-9a-f:.]+\]|[^:]+)(?::(?P<port>[0-9]+))?")
+_EXCEPTION = re.compile(r"(?:\*?\.)?(?P<host>\[[0-9a-f:.]+\]|[^:]+)(?::(?P<port>[0-9]{1,5}))?")
 _STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})[ \r\n]")
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 _MAX_HEAD = 64 * 1024
@@ -142,7 +142,7 @@ def _read_proxy(variable: str, text: str) -> Proxy | Problem:
     if parts.username is None:
         return Proxy(host, port, name, None)
     pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-    return Proxy(host, port, name, Secret(f"Basic {b64encode(pair.encode()).decode()}"))
+    return Proxy(host, port, name, Secret(f"Basic {b64encode(pair.encode(errors='surrogateescape')).decode()}"))
 
 
 def _read_exception(entry: str) -> _Exception:
