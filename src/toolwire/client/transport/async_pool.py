@@ -212,7 +212,8 @@ async def open_connection(
 
 async def _open_tunnel(plain: socket.socket, hop: SendRequest, proxy: Proxy) -> Problem | None:
     """Make ``proxy`` pass on what is sent to ``plain``, or return why it does not."""
-    loop, data, reply = asyncio.get_running_loop(), b"", False
+    loop, data = asyncio.get_running_loop(), b""
+    reply: Problem | bool = False
     try:
         await loop.sock_sendall(plain, write_connect(hop.target, proxy))
         while reply is False:

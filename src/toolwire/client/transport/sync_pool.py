@@ -159,7 +159,8 @@ def open_sync_connection(
 
 def _open_tunnel(plain: socket.socket, hop: SendRequest, proxy: Proxy, until: float) -> Problem | None:
     """Make ``proxy`` pass on what is sent to ``plain``, or return why it does not."""
-    data, reply = b"", False
+    data = b""
+    reply: Problem | bool = False
     try:
         plain.settimeout(max(until - time.monotonic(), 0.001))
         plain.sendall(write_connect(hop.target, proxy))
