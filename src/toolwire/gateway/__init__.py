@@ -1,4 +1,4 @@
-"""Make one Toolbox of several: a gateway is a Toolbox of remote ones. Imports core, consent, server and client."""
+"""Combine several Toolboxes into one gateway. Imports core, consent, server and client."""
 
 from .caller_consent import CallerConsent
 from .merged_toolbox import merge_toolboxes

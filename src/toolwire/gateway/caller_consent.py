@@ -1,14 +1,14 @@
-"""Ask the callers of a gateway for consent: a gateway has no user of its own.
+"""Ask a gateway's callers for consent, because a gateway has no user of its own.
 
 Rules:
-- A call that the gateway's own client would ask about is answered with a challenge, and does not run. The same call
-  with the challenge's word runs, once, within five minutes.
-- A word is valid for one caller, one tool of one site as it is defined now, and the same arguments alone.
-- The challenge says for which reasons consent is needed. A client that has asked its user about exactly this call, with
-  these reasons, sends the word without a second question.
-- Where a site wants a receipt, the gateway signs with its own key that its caller decided, if it has a key, but never
-  on the word of a host that is trusted.
-- What a site itself wants confirmed is not asked of the caller: such a call is refused as before.
+- A call that the gateway's own client would ask about gets a challenge and does not run. The same call with the
+  challenge's one-time token runs once, within five minutes.
+- A token is valid only for the same caller, arguments, site and tool, as the tool is defined now.
+- The challenge states why consent is needed. A client that has asked its user about exactly this call, with these
+  reasons, sends the token without a second question.
+- If a site requires a receipt, the gateway signs with its own key, if it has one, that its caller decided. It never
+  signs just because a host is trusted.
+- If a site itself requires a confirmation, the caller is not asked, and the call is refused.
 """
 # XL-053, XL-056
 
@@ -68,13 +68,13 @@ class CallerConsent:
         upstream: str = "",
         approvers: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> None:
-        """Share ``confirmations``, a folder or the URL of a PostgreSQL, with the other processes of the same gateway.
+        """Share ``confirmations``, a folder or the URL of a PostgreSQL database, with the gateway's other processes.
 
-        With ``receipts``, a caller must send a receipt too. In ``inbox``, the users of hosts that can confirm nothing
-        decide. ``permissions`` has what others allowed in forms for later calls. ``audit`` keeps each decision, with
-        who took it, where, and for which caller. ``upstream`` is what the gateway calls the server: a confirmation for
-        one upstream is none for another of the same site. ``approvers`` maps patterns of its tools to the groups that
-        alone answer questions about them, in the inbox.
+        With ``receipts``, a caller must also send a receipt. In ``inbox``, the users of hosts that cannot confirm
+        decide. ``permissions`` contains what other users allowed in forms for later calls. ``audit`` records each
+        decision: who made it, where, and for which caller. ``upstream`` is the gateway's name for the server. A
+        confirmation for one upstream is not valid for another one at the same site. ``approvers`` maps patterns of tool
+        names to the groups that answer questions about those tools in the inbox. Nobody else can.
 
         Raises:
             DefinitionError: the place cannot be used.
@@ -86,9 +86,9 @@ class CallerConsent:
         self._approvers = approvers
 
     def __call__(self, question: Question) -> Answer | Awaitable[Answer]:
-        """Allow a call whose caller has confirmed it; else let it end with what the caller is to confirm.
+        """Allow a call that its caller has confirmed. Otherwise end it with what the caller must confirm.
 
-        The answer is awaitable where a database has it.
+        The answer is awaitable if it comes from a database.
         """
         if self._confirmations.is_remote:
             return asyncio.to_thread(self._answer, question)
@@ -107,9 +107,9 @@ class CallerConsent:
             context = replace(call.context, can_ask=False, must_confirm=True, needs_inbox=True, confirmation="")
             call = call._replace(context=context)
         word = call.context.confirmation.encode()
-        # CC-06: where receipts are required, what a host says of itself proves nothing.
+        # CC-06: if receipts are required, a host's own word proves nothing.
         if self._confirmations.receipts is None and compare_digest(word, HOST_CONFIRMATION.encode()):
-            # Nobody here knows what the host showed, so nothing is signed for it.
+            # The gateway does not know what the host showed, so it signs nothing.
             self._record_answer(question, "allowed", _HOST_CHANNEL)
             return Answer(allowed=True, channel=_HOST_CHANNEL, unseen=True)
         # The user of a caller cannot trust tools with an option: the operator does, in the gateway's file.
@@ -135,7 +135,7 @@ class CallerConsent:
             on_answer=answers.append,
         )
         decision = "allowed" if problem is None else "asked" if problem.kind is Kind.UNCONFIRMED else "refused"
-        # FU-60: in the inbox, somebody else may have decided than the caller.
+        # FU-60: in the inbox, somebody other than the caller can have decided.
         given = answers[-1] if answers else Answer(allowed=problem is None, channel=find_channel(call))
         self._record_answer(question, decision, given.channel, given.decided_by)
         return Answer(
@@ -146,35 +146,35 @@ class CallerConsent:
         )
 
     def _name_site(self, question: Question) -> str:
-        """Return whose tool it is, for the user of a caller: the command of a program is the operator's business."""
+        """Return the tool's owner as a caller's user may see it, without a program's command."""
         if question.program and self._upstream:
             return f"{self._upstream}, a program that this server runs"
         return show_site(question.site)
 
     def _list_similar(self, question: Question) -> Callable[[], Sequence[SimilarTool]]:
-        # PL-03: an answer of one group covers no tool of another.
+        # PL-03: one group's answer does not cover another group's tool.
         approvers = self._find_approvers(question.call.tool.name)
         return lambda: [one for one in question.find_similar() if self._find_approvers(one.name) == approvers]
 
     def _find_approvers(self, tool: str) -> tuple[str, ...]:
-        """Return the groups that answer questions about ``tool``; none if its caller's user does."""
+        """Return the groups that answer questions about ``tool``, or no groups if its caller's user answers them."""
         return find_approvers(self._approvers, tool)
 
     def record_rule(self, call: Call, decision: str) -> None:
         """Record that a rule in the gateway file decided about ``call``, without a question."""
         # QF-02
         about = Decided(call, self._upstream)
-        # Callers whom nobody can tell apart must not fill a disk with refusals.
+        # Callers that cannot be told apart must not fill the disk with refusals.
         is_kept = decision != "denied" or call.context.principal != ANONYMOUS.principal
         self._record(about, decision, _FILE_CHANNEL, _FILE, is_kept=is_kept)
 
     def _record_answer(self, question: Question, decision: str, channel: str, decided_by: str = "") -> None:
-        # GW-06: the session of a shared connection has no principal; the call has.
+        # GW-06: the session of a shared connection has no principal, but the call has one.
         about = Decided(question.call, question.connection, question.site, question.binding)
         self._record(about, decision, channel, decided_by, is_kept=decision != "asked")
 
     def _record(self, about: Decided, decision: str, channel: str, decided_by: str, *, is_kept: bool) -> None:
-        """Log the decision of ``decided_by``, or else of the caller, and keep it in the audit log if there is one."""
+        """Log the decision of ``decided_by``, or else of the caller. Record it in the audit log if there is one."""
         call = about.call
         fields = {
             "principal": call.context.principal,
@@ -205,7 +205,7 @@ class CallerConsent:
 
 
 class Decided(NamedTuple):
-    """What a decision is about."""
+    """The subject of a decision."""
 
     call: Call
     connection: str
@@ -231,7 +231,7 @@ def _digest(question: Question, upstream: str) -> bytes:
 
 
 class SignedDecisions:
-    """The decisions of a gateway: with a receipt, in the log of decisions in ``folder``, the others only in memory."""
+    """A gateway's decisions. Those with a receipt go to the decision log in ``folder``, the others stay in memory."""
 
     # CC-06
 

@@ -1,4 +1,4 @@
-"""Answer what a gateway has before the application of its tools: pages for its callers, and their sign-in."""
+"""Serve a gateway's pages for its callers, and their sign-in, in front of the application that serves its tools."""
 # GW-02, GW-03
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from .sign_in_pages import PageRequest
 
 
 class Service(Protocol):
-    """What serves beside an application, such as its metrics at another address."""
+    """A service that runs next to an application, such as its metrics at another address."""
 
     def start(self) -> None:
         """Serve from now on. It returns at once."""
         ...
 
     def stop(self) -> None:
-        """Stop serving. It may wait."""
+        """Stop serving. It can wait."""
         ...
 
 
 class SignInServer(Protocol):
-    """The authorization server of a gateway, at which its callers sign in."""
+    """A gateway's authorization server, where its callers sign in."""
 
     paths: frozenset[str]
     """The paths that it answers."""
 
     def find_path(self, scope: Scope) -> str:
-        """Return the path of a request as ``paths`` has it, or the part below a root path."""
+        """Return a request's path in the form that ``paths`` uses, or the part below a root path."""
         ...
 
     async def answer(self, scope: Scope, exchange: Exchange) -> Response:
@@ -55,11 +55,10 @@ _LIMITS: Final = ServerLimits(body_bytes=64 * 1024)
 
 
 class GatewayFront:
-    """What a gateway answers before its application: ``pages`` by the beginning of their path, and its sign-in.
+    """Answers requests before a gateway's application does: ``pages``, by path prefix, and the sign-in.
 
-    ``public_url`` is the address of the gateway, which its pages name. With ``stores_tokens``, the token of a request
-    is at hand while its call runs. ``services`` start and stop with the application. ``sign_in`` is where people sign
-    in at the gateway itself.
+    ``public_url`` is the gateway's URL on its pages. With ``stores_tokens``, a request's token is available while its
+    call runs. ``services`` start and stop with the application. Users sign in to the gateway itself at ``sign_in``.
     """
 
     def __init__(
@@ -81,25 +80,25 @@ class GatewayFront:
         self._scheduler = DeadlineScheduler()
 
     def takes(self, scope: Scope) -> bool:
-        """Return whether a request is for a page or the sign-in, and keep its token if the gateway exchanges tokens."""
+        """Return whether a request is for a page or the sign-in. Remember its token if the gateway exchanges tokens."""
         if self._stores_tokens:
             CALLER_TOKEN.set(Secret(read_credential(dict(scope["headers"])).decode("latin-1")))
         path = self._find_path(scope)
         return path in self._sign_in_paths or path.startswith(self._prefixes)
 
     def _find_path(self, scope: Scope) -> str:
-        """Return the path of a request below its root path, or as the sign-in has it."""
+        """Return a request's path below its root path, or in the form that the sign-in uses."""
         if self._sign_in is not None:
             return self._sign_in.find_path(scope)
         return split_mount_path(scope.get("root_path") or "", scope["path"])[1]
 
     async def begin(self) -> None:
-        """Begin what serves beside the application."""
+        """Start the services."""
         for service in self._services:
             service.start()
 
     async def end(self) -> None:
-        """End what serves beside the application."""
+        """Stop the services."""
         for service in self._services:
             await anyio.to_thread.run_sync(service.stop)
 
@@ -120,8 +119,8 @@ class GatewayFront:
         self, sign_in: SignInServer, scope: Scope, exchange: Exchange, fields: Fields
     ) -> Response:
         server = scope.get("server")
-        # D-24: a browser of another program can read its pages at the names of this gateway alone. An origin may be
-        # any: the server itself says which of its addresses pages of other sites may read.
+        # D-24: only requests to the gateway's own host names can read its pages. Any origin is accepted here, because
+        # the server itself says which of its paths other sites' pages may read.
         own = {name: value for name, value in fields.items() if name != b"origin"}
         refusal = self._guard.check_host(server[0] if server else "", own)
         return await sign_in.answer(scope, exchange) if refusal is None else _build_refusal(refusal)

@@ -101,7 +101,7 @@ def merge_toolboxes(
 
 
 class _Merge:
-    """What some catalogs of the toolboxes offer together: ``catalog``, and where each part of it came from."""
+    """The combined offer of several toolboxes' catalogs: ``catalog``, and the origin of each of its parts."""
 
     def __init__(
         self, toolboxes: tuple[Toolbox, ...], title: str, ownership: Ownership, upstreams: Mapping[int, Upstream]
@@ -112,28 +112,28 @@ class _Merge:
         self.seen_now: tuple[Catalog, ...] = ()
         self.catalog = Catalog(title=title)
         self.homes: dict[str, tuple[Toolbox, Owned]] = {}
-        self.limited: dict[str, Upstream] = {}  # by the id of each tool of an upstream with limits
-        self.readers: dict[int, Toolbox] = {}  # by the identity of the reader, which the catalog keeps alive
+        self.limited: dict[str, Upstream] = {}  # by tool ID, for upstreams with limits
+        self.readers: dict[int, Toolbox] = {}  # by the reader's identity; the catalog keeps the reader alive
         self.limited_readers: dict[int, Upstream] = {}
         self.linked: dict[int, tuple[ServerFeatures, str]] = {}  # and a prefix, by the identity of a connection
         self.here: list[ServerFeatures] = []  # those of the code of this process, whose URIs have no prefix
 
     def is_of(self, catalogs: Iterable[Catalog]) -> bool:
-        """Return whether it was made of these very catalogs."""
+        """Return whether it was made from exactly these catalog objects."""
         return bool(self.seen) and all(one is other for one, other in zip(catalogs, self.seen, strict=True))
 
     def renew(self, catalogs: tuple[Catalog, ...]) -> None:
-        """Take what ``catalogs`` offer now.
+        """Use what ``catalogs`` offer now.
 
         Raises:
-            DefinitionError: they cannot be served together, and there is nothing that was served before.
+            DefinitionError: they cannot be served together, and nothing was served before.
         """
         try:
             self._take(catalogs)
         except (DefinitionError, ValueError) as error:
             if not self.seen:
                 raise DefinitionError(f"Cannot serve these together: {error}.") from error
-            # tools added later clash: what was offered goes on being offered
+            # Tools that were added later clash, so the previous tools stay.
             _log.error("the merged catalog is not renewed: %s", error)
         self.seen = catalogs
 
@@ -143,12 +143,12 @@ class _Merge:
         owners = {owned.shown_tool.id: owned.owner for _, owned in found}
 
         def allows(reference: str, tool: Tool) -> bool:
-            owner = owners.get(tool.id)  # None for what the server adds to a list itself, such as read_result
+            owner = owners.get(tool.id)  # None for tools that the server itself adds to a list, such as read_result
             return owner is None or ownership.allows(reference, owner, tool.toolkit)
 
         tools = tuple(owned.shown_tool for _, owned in found)
         features = ownership.take_features(catalogs)
-        # Code of this process comes first, so that no connection takes the name of one of its prompts.
+        # This process's own code comes first, so that no connection can take one of its prompts' names.
         first = sorted(range(len(features)), key=lambda number: number in ownership.names)
         merged = merge_features([features[number] for number in first])
         self.homes = {owned.shown_tool.id: (self._toolboxes[number], owned) for number, owned in found}
@@ -175,7 +175,7 @@ class _Merge:
         }
 
     def rename_links(self, result: Result, toolbox: Toolbox) -> Result:
-        """Return ``result`` of ``toolbox`` with the URIs by which callers read what it links to."""
+        """Return the toolbox's ``result``, with each link replaced by the URI at which callers read the target."""
         linked = self.linked.get(id(toolbox))
         if linked is None or not isinstance(result, Value):
             return result
@@ -183,16 +183,16 @@ class _Merge:
 
         def find_public_uri(own: str) -> str:
             uri = features.find_public_uri(own)
-            # D-32: a server must not lead its caller to what another one offers here.
+            # D-32: a server must not lead its caller to another server's offer.
             return add_uri_prefix(own, prefix) if uri == own and self._is_of_another(own) else uri
 
         return rename_links(result, find_public_uri)
 
     def _is_of_another(self, uri: str) -> bool:
-        """Return whether callers read at ``uri``, which an upstream names, what the upstream does not offer."""
+        """Return whether ``uri``, which an upstream names, leads callers to another server's offer."""
         if uri.removeprefix(PAGE_SCHEME).startswith(tuple(self.ownership.prefixes.values())):
             return True
-        is_web = uri.startswith(("https:", "http:"))  # which a client follows without the gateway
+        is_web = uri.startswith(("https:", "http:"))  # a client follows it without the gateway
         return not is_web and any(
             any(one.match(uri) is not None for one in part.resources)
             or any(one.find_file(uri) is not None for one in part.skills)
@@ -200,12 +200,12 @@ class _Merge:
         )
 
     def has_tool(self, tool: Tool) -> bool:
-        """Return whether this very ``tool``, or what it reads, is offered."""
+        """Return whether exactly this ``tool``, or what it reads, is offered."""
         home = self.homes.get(tool.id)
         return id(tool) in self.readers or (home is not None and home[1].shown_tool is tool)
 
     def find_upstream(self, tool: Tool) -> ToolUpstream | None:
-        """Return the upstream of ``tool``, or of the resource or prompt that it reads; None if it is of none."""
+        """Return the upstream of ``tool``, or of the resource or prompt that it reads, or None without an upstream."""
         if is_reader(tool):
             upstream = self.limited_readers.get(id(tool))
             return None if upstream is None else upstream.describe_source(tool)
@@ -213,7 +213,7 @@ class _Merge:
         return None if upstream is None or home is None else upstream.describe_source(home[1].tool)
 
     def find_home(self, tool: Tool) -> ToolHome:
-        """Return where ``tool`` comes from, and the tools that its server may name, as they are offered."""
+        """Return where ``tool`` comes from, and the tools that its server can name, as they are offered."""
         home = self.homes.get(tool.id)
         if home is None:
             return ToolHome()
@@ -227,14 +227,14 @@ class _Merge:
         return merge_home(find_home(toolbox, owned.tool), list_own_names(catalog, owned.tool), own_by_name)
 
     def _select_own_steps(self, catalogs: tuple[Catalog, ...]) -> dict[str, Tool]:
-        """Return each tool whose server names next steps, with those of its own tools alone, by the names here."""
-        # AT-48: to a client of a gateway, the steps of all upstreams look like those of one server.
+        """Return each tool with next steps, keeping only steps to the same server's tools, under their names here."""
+        # AT-48: to a gateway's client, all upstreams' steps look like one server's.
         self.seen_now = catalogs
         naming = [owned for _, owned in self.homes.values() if has_next_steps(owned.shown_tool)]
         if not naming:
             return {}
         names = {tool.id: name for name, tool in self.catalog.names.items()}
-        # By the owner and the name there: that of the toolkit comes before that of the whole server.
+        # By owner and by the name there. The toolkit's entry comes before the whole server's.
         known: dict[tuple[int, str, str], str] = {}
         theirs = {(id(box), owned.tool.id): owned for box, owned in self.homes.values()}
         for toolbox, catalog in zip(self._toolboxes, catalogs, strict=True):
@@ -282,7 +282,7 @@ class _MergedToolbox:
         return self._merge.catalog
 
     def _find_merge(self, _call: Call) -> _Merge:
-        """Return what the caller of a call is offered."""
+        """Return the merge with the tools that a call's caller is offered."""
         return self._merge
 
     def list_health(self) -> Sequence[UpstreamHealth]:
@@ -306,7 +306,7 @@ class _MergedToolbox:
         for number, toolbox in enumerate(self._toolboxes):
             try:
                 await begin_lifespan(toolbox)
-            except BaseException:  # end() is not called then, so those that began end here
+            except BaseException:  # end() is not called in this case, so the toolboxes that have begun are ended here.
                 for begun in reversed(self._toolboxes[:number]):
                     await end_lifespan(begun)
                 raise
@@ -340,9 +340,9 @@ class _MergedToolbox:
 
 
 class _PersonalMerge(_MergedToolbox):
-    """Of upstreams that show their tools to known callers alone, each caller is offered what their own list has."""
+    """For upstreams that show their tools only to known callers, each caller is offered the tools of their own list."""
 
-    # AT-47: a merge for each caller, with names of its own, so that nothing of one is seen in another.
+    # AT-47: each caller has a separate merge with separate names, so that nothing leaks between callers.
     def __init__(
         self,
         toolboxes: tuple[Toolbox, ...],
@@ -392,7 +392,7 @@ class _PersonalMerge(_MergedToolbox):
         return super().find_home(tool)
 
     def find_upstream(self, tool: Tool) -> ToolUpstream | None:
-        # In the list of one caller, an id may mean another tool than in that of all.
+        # In one caller's list, an ID can mean a different tool than in the shared list.
         offering = (merge for merge in (self._merge, *self._own.values()) if merge.has_tool(tool))
         return next(offering, self._merge).find_upstream(tool)
 

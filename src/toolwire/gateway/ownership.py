@@ -1,11 +1,12 @@
-"""Decide to which of several Toolboxes a toolkit and a name belong, from the moment they first appear.
+"""Decide which of several Toolboxes owns a toolkit or a name, from its first appearance on.
 
 Rules:
-- A toolkit belongs to one owner. The code of this process is one owner, and each connection is one.
-- Where two connections have toolkits of one name, each has its connection's name put before it.
-- A reference goes to the owner that had it first, for as long as the process lives; one that two had at once means
-  nothing, but with its toolkit.
-- Names that only look alike count as one: by case, by ``-`` and ``_``, by 0 and O, by letters of other scripts.
+- A toolkit has one owner: this process's code, or a connection.
+- If two connections have toolkits with the same name, each one is prefixed with its connection's name.
+- A reference belongs to the owner that used it first, for as long as the process lives. If two owners introduce it at
+  the same time, it is valid only together with its toolkit.
+- Names that look alike count as the same name: they differ only in case, in ``-`` and ``_``, in 0 and O, or in letters
+  of other scripts.
 """
 # D-32
 
@@ -36,7 +37,7 @@ _NONE: Final[Mapping[int, Any]] = {}
 
 
 class Owned(NamedTuple):
-    """A tool as it is offered, its toolbox, and as the toolbox has it."""
+    """A tool as it is offered, its toolbox, and the toolbox's own form of the tool."""
 
     shown_tool: Tool
     owner: int
@@ -44,7 +45,7 @@ class Owned(NamedTuple):
 
 
 class Ownership:
-    """Who has which toolkits and references, of ``toolboxes``."""
+    """Knows which of ``toolboxes`` owns which toolkits and references."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class Ownership:
         names: Mapping[int, str] = _NONE,
         scopes: Mapping[int, tuple[str, ...]] = _NONE,
     ) -> None:
-        """Take the names of connections from ``names`` first; ``scopes`` stand for those of the tools of a toolbox."""
+        """Prefer the connection names in ``names``. ``scopes`` replace the scopes of a toolbox's tools."""
         self._scopes = scopes
         self._owners = [HERE if isinstance(box, FunctionToolbox) else number for number, box in enumerate(toolboxes)]
         self._connections = _connections(toolboxes, names)
@@ -64,19 +65,19 @@ class Ownership:
 
     @property
     def names(self) -> Mapping[int, str]:
-        """The name of each connection, by the number of its toolbox."""
+        """Each connection's name, by its toolbox's index."""
         return self._connections
 
     @property
     def prefixes(self) -> Mapping[int, str]:
-        """What the URIs of each connection begin with, by the number of its toolbox."""
+        """The prefix of each connection's URIs, by its toolbox's index."""
         return {number: f"{scheme}+" for number, scheme in self._schemes.items()}
 
     def take(self, catalogs: Sequence[Catalog]) -> list[tuple[int, Owned]]:
-        """Return each tool of ``catalogs`` as it is offered, with the number of its toolbox.
+        """Return each tool of ``catalogs`` as it is offered, with its toolbox's index.
 
         Raises:
-            DefinitionError: two toolboxes that are no connections have toolkits of one name.
+            DefinitionError: two toolboxes that are not connections have toolkits with the same name.
         """
         self._claim(catalogs)
         found: list[tuple[int, Owned]] = []
@@ -97,11 +98,11 @@ class Ownership:
     def take_features(self, catalogs: Sequence[Catalog]) -> list[ServerFeatures]:
         """Return the resources and prompts of each of ``catalogs`` as they are offered.
 
-        Those of a connection have its name before their own: ``shop+config://app`` and ``shop_greet``. So no server
-        offers something in the name of another. The scopes of a toolbox stand for those of its readers.
+        A connection's resources and prompts are prefixed with its name, as in ``shop+config://app`` and ``shop_greet``,
+        so that no server can offer something in another's name. A toolbox's scopes replace its readers' scopes.
 
         Raises:
-            DefinitionError: two toolboxes that are no connections offer the same.
+            DefinitionError: two toolboxes that are not connections offer the same resource or prompt.
         """
         # MC-08
         _refuse_same([catalog for number, catalog in enumerate(catalogs) if number not in self._connections])
@@ -113,7 +114,7 @@ class Ownership:
         return taken
 
     def allows(self, reference: str, owner: int, toolkit: str) -> bool:
-        """Return whether ``reference`` may mean a tool of ``owner`` in ``toolkit``."""
+        """Return whether ``reference`` can mean a tool of ``owner`` in ``toolkit``."""
         like, own = make_confusable_key(reference), make_confusable_key(toolkit)
         if not like.startswith((f"{own}.", f"{own}_")):
             if owner in self._connections and not reference.isascii():
@@ -124,11 +125,11 @@ class Ownership:
         return self._homes.get(like) == owner
 
     def _find_holder(self, like: str) -> int | None:
-        """Return whose toolkit or connection looks like this."""
+        """Return the owner of the toolkit or connection that looks like this."""
         return self._toolkits.get(like, self._prefixes.get(like))
 
     def _claim(self, catalogs: Sequence[Catalog]) -> None:
-        """Settle whose each toolkit is, and what those that are another's are called."""
+        """Assign each toolkit to an owner, and rename the toolkits whose name has another owner."""
         both = sorted(zip(self._owners, catalogs, strict=True), key=lambda one: (one[0] in self._connections, one[0]))
         new = [
             (owner, toolkit)
@@ -150,7 +151,7 @@ class Ownership:
             self._offered[owner, toolkit] = toolkit
 
     def _imitates(self, toolkit: str, owner: int) -> bool:
-        """Return whether ``toolkit`` could be read as that of another connection, or in letters of another script."""
+        """Return whether ``toolkit`` could be mistaken for another connection's, or uses letters of another script."""
         like = make_confusable_key(toolkit)
         names = (name for name, other in self._prefixes.items() if other != owner)
         return not toolkit.isascii() or any(like == name or like.startswith(f"{name}_") for name in names)
@@ -165,7 +166,7 @@ class Ownership:
         return name
 
     def _resolve_references(self, tools: Iterable[Owned]) -> None:
-        """Settle where each new reference leads; a name that several bring at once leads nowhere."""
+        """Assign each new reference. A name that several owners introduce at the same time is not assigned."""
         weak: dict[str, set[int]] = {}
         for tool, owner, _ in tools:
             full, written, *others = list_spellings(tool)
@@ -180,7 +181,7 @@ class Ownership:
 
 
 def _refuse_same(catalogs: Sequence[Catalog]) -> None:
-    """Raise DefinitionError if two of ``catalogs`` have a resource of one URI or a prompt of one name."""
+    """Raise DefinitionError if two of ``catalogs`` have a resource with the same URI or a prompt with the same name."""
     uris = Counter(one.public_uri for catalog in catalogs for one in catalog.features.resources)
     names = Counter(one.name for catalog in catalogs for one in catalog.features.prompts)
     for what, counts in (("resource", uris), ("prompt", names)):
@@ -190,7 +191,7 @@ def _refuse_same(catalogs: Sequence[Catalog]) -> None:
 
 
 def _connections(toolboxes: Sequence[Toolbox], given: Mapping[int, str]) -> Mapping[int, str]:
-    """Return the name of each toolbox that is a connection, by its number; no two look alike or begin alike."""
+    """Return the name of each toolbox that is a connection, by index. No two names look alike or begin alike."""
     names: dict[int, str] = {}
     for number, box in enumerate(toolboxes):
         if isinstance(box, (Remote, ReconnectingToolbox, PersonalToolbox)):
@@ -204,9 +205,9 @@ def _connections(toolboxes: Sequence[Toolbox], given: Mapping[int, str]) -> Mapp
 
 
 def _build_schemes(names: Mapping[int, str]) -> Mapping[int, str]:
-    """Return for each name what URIs of its connection begin with: a URI scheme (RFC 3986), no two alike.
+    """Return the prefix of each connection's URIs, by its name. Each is a different URI scheme (RFC 3986).
 
-    Clients refuse a whole list for one URI that is none, and write schemes in small letters.
+    Clients refuse a whole list because of one invalid URI, and they write schemes in lower case.
     """
     # MC-08
     schemes: dict[int, str] = {}

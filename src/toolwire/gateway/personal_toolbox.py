@@ -1,13 +1,13 @@
-"""Call an upstream with the credentials of each caller, over a connection of that caller's own.
+"""Call an upstream with each caller's credentials, over that caller's own connection.
 
 Rules:
-- The tools are those that the gateway sees. Where it sees none, each caller has the list of the own connection, and no
-  caller sees anything of another's; who is not signed in has one tool, which says where to do so.
-- A call goes over the connection of its caller: with the caller's credentials, session, decisions and limits.
+- The tools are the ones that the gateway sees. If it sees none, each caller has the list of their own connection and
+  sees nothing of another caller's. A caller who is not signed in has one tool, which says where to sign in.
+- A call uses its caller's connection, with the caller's credentials, session, decisions and limits.
 - A caller without credentials is told where to sign in, and nothing is sent.
-- Each call looks at the stored credential, because any process may have changed it. A connection with another one
-  takes no further call, and is closed when nothing runs on it.
-- A caller's token never goes to an upstream. Where an upstream wants that, it is exchanged first.
+- Each call checks the stored credential, because any process can have changed it. A connection with a different
+  credential accepts no further calls, and is closed when none is running.
+- A caller's token is never sent to an upstream. If an upstream needs one, the token is exchanged first.
 """
 # GW-02, AT-55, AT-56, AT-57
 
@@ -58,18 +58,18 @@ from .sign_in_notice import SignInNotices
 from .token_exchange import TokenExchange
 
 MAX_OPEN = 256
-"""How many callers have an open connection to one upstream; beyond that, the one that is idle for longest is closed."""
+"""How many callers can have an open connection to one upstream. Beyond that, the longest idle one is closed."""
 
 _EARLY_S = 60.0
 _POLL_INTERVAL_S = 2.0
-"""How long a list of the tools of a caller is not checked again."""
+"""How long a caller's tool list is used without checking it again, in seconds."""
 _PREPARING_S = 5.0
-"""How long a list of tools waits for an upstream that must say which of them there are."""
+"""How long a tool list waits for an upstream that must report its tools, in seconds."""
 _MAX_TRIES = 5
-"""How often a call begins again because its caller changes the sign-in meanwhile."""
+"""How often a call starts again because its caller's sign-in changes meanwhile."""
 _ANY_KEY: Final = {"": Secret("")}
 _EXCHANGED = b"exchanged"
-"""Stands for the version of a credential that is stored nowhere: it belongs to the token of its caller."""
+"""The version of a credential that is not stored, because it belongs to its caller's token."""
 
 _log = logging.getLogger("toolwire")
 
@@ -87,9 +87,9 @@ ConnectCaller: TypeAlias = Callable[[str, CredentialStore | Secret, CallerPlace]
 
 @dataclass(slots=True, eq=False)
 class _CallerConnection:
-    """A connection of one caller. ``versions`` are those of the credential that it was opened with, or has renewed.
+    """One caller's connection. ``versions`` are the credential versions that it was opened with or has renewed.
 
-    ``is_retired``: no further call takes it, and it is closed when none runs on it.
+    ``is_retired``: it accepts no further calls, and is closed when none is running.
     """
 
     pending: PendingConnection
@@ -112,11 +112,11 @@ class _Opening:
 
 
 class PersonalToolbox:
-    """The tools of the upstream ``name`` at ``target``, each called with the credentials of its caller.
+    """The tools of the upstream ``name`` at ``target``. Each call uses its caller's credentials.
 
-    ``account`` names which of several accounts of a caller it is. ``shared`` is how the gateway itself sees the
-    upstream. ``connect`` opens the connection of a caller, whose credentials are in ``vault``. With ``exchange``, the
-    tokens of callers are exchanged over ``transport``; else they sign in, as ``notices`` tell them.
+    ``account`` names one of a caller's accounts. ``shared`` is the upstream as the gateway itself sees it. ``connect``
+    opens a caller's connection with the credentials in ``vault``. With ``exchange``, callers' tokens are exchanged over
+    ``transport``. Otherwise callers sign in, and ``notices`` tell them where.
     """
 
     def __init__(
@@ -155,17 +155,17 @@ class PersonalToolbox:
 
     @property
     def peer(self) -> Peer | None:
-        """What an OpenAPI document says of the upstream, or None if none describes it."""
+        """The upstream as its OpenAPI document describes it, or None without a document."""
         shared = self.shared.toolbox if isinstance(self.shared, ReconnectingToolbox) else self.shared
         return shared.peer if isinstance(shared, Remote) and shared.protocol == "openapi" else None
 
     @property
     def place(self) -> CallerPlace:
         """Where calls go now. It changes with the document, and a caller without credentials there is asked again."""
-        # PL-01: nobody consents to what a token is exchanged for, so a document moves no such call.
+        # PL-01: nobody consents to a token exchange, so a document cannot move these calls to another origin.
         peer, document = self.peer, get_origin(self._target)
         api = "" if peer is None else peer.url if self._exchange is not None else peer.api_url or peer.url
-        # A key for an API is for the document that named it, and for no other.
+        # A key for an API is valid only for the document that named it.
         is_elsewhere = bool(document and api) and get_origin(api) != document
         named = (self._account, f"of {document}" if is_elsewhere else "")
         return CallerPlace(api or self._target, " ".join(filter(None, named)))
@@ -176,7 +176,7 @@ class PersonalToolbox:
         return self.place.url
 
     def describe_key(self) -> str | None:
-        """Return where the document of the upstream wants a key, if one key is enough for some tool; else None."""
+        """Return where the upstream's document expects a key, if some tool needs only one key, or else None."""
         # PL-01
         if self.peer is None:
             return None
@@ -185,26 +185,26 @@ class PersonalToolbox:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether the gateway itself sees nothing, so that each caller has a list of their own."""
+        """Whether the gateway itself sees no tools, so that each caller has their own list."""
         catalog = self.shared.catalog()
         return not catalog.tools and not catalog.features.readers
 
     def catalog(self) -> Catalog:
-        """Return the tools as the gateway sees them; if it sees none, the one with which a caller signs in."""
+        """Return the tools as the gateway sees them, or only the sign-in tool if it sees none."""
         return self._entrance if self.is_hidden else self.shared.catalog()
 
     def catalog_for(self, principal: str) -> Catalog:
-        """Return what is offered to the caller ``principal``, as far as that is known."""
+        """Return the tools for the caller ``principal``, as far as they are known."""
         # AT-47
         opened = self._open.get(self.find_key(principal)) if self.is_hidden else None
         return self.catalog() if opened is None else opened.remote.catalog()
 
     def find_key(self, principal: str) -> str:
-        """Return what the connection of the caller of this request is found by."""
+        """Return the key under which this request's caller has their connection."""
         return _find_key(principal, self._exchange)
 
     async def prepare_for(self, principal: str) -> None:
-        """Connect for the caller ``principal``, if that says which tools there are and the caller is signed in."""
+        """Connect for the caller ``principal``, if the tools depend on that and the caller is signed in."""
         if not self.is_hidden or principal == ANONYMOUS.principal:
             return
         key = self.find_key(principal)
@@ -221,14 +221,14 @@ class PersonalToolbox:
         self._tried.move_to_end(key)
         while len(self._tried) > 4 * MAX_OPEN:
             self._tried.popitem(last=False)
-        with suppress(TimeoutError, CredentialError):  # a call says what is wrong
+        with suppress(TimeoutError, CredentialError):  # a call reports the error
             async with asyncio.timeout(_PREPARING_S):
                 found = await self._take_connection(principal)
                 if isinstance(found, _CallerConnection):
                     self._release(found)
 
     def is_entrance(self, tool: Tool) -> bool:
-        """Return whether ``tool`` only says where a caller signs in."""
+        """Return whether ``tool`` is the one that tells a caller where to sign in."""
         return any(tool is one for one in self._entrance.tools)
 
     def handles_consent(self, tool: Tool) -> bool:
@@ -244,7 +244,7 @@ class PersonalToolbox:
         return await self._find_stored(principal) is not None
 
     async def find_missing_consent(self, call: Call) -> Problem | None:
-        """Return what the caller is asked about ``call``; see ``AsksCallers``. What is wrong else, ``run`` says."""
+        """Return the question to the caller about ``call``. See ``AsksCallers``. ``run`` reports all other problems."""
         principal = call.context.principal
         try:
             opened = None if principal == ANONYMOUS.principal else await self._take_connection(principal)
@@ -263,7 +263,7 @@ class PersonalToolbox:
             self._release(opened)
 
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
-        """Run ``call`` with the credentials of its caller, and return its result."""
+        """Run ``call`` with its caller's credentials, and return its result."""
         principal = call.context.principal
         if principal == ANONYMOUS.principal:
             text = f"{call.tool.name} needs the caller's credentials, but the caller of this call is unknown."
@@ -287,14 +287,14 @@ class PersonalToolbox:
         if self.is_entrance(call.tool):
             number = len(remote.catalog().tools)
             return Value(f"You are signed in at {self.name}. List the tools again: you can now use {number}.")
-        # A reader of a resource or a prompt is no tool of a list: it says itself what is read.
+        # The reader of a resource or prompt is not a listed tool. It says itself what is read.
         tool = call.tool if is_reader(call.tool) else remote.find(call.tool.id)
         if isinstance(tool, Problem):
             return tool
         return embed_stored_bytes(await remote.run(call._replace(tool=tool), notify), remote)
 
     async def forget(self, principal: str) -> None:
-        """Use no connection of a caller again whose credentials have changed. Calls that run on it go on."""
+        """Retire the connections of a caller whose credentials have changed. Running calls continue."""
         key = _find_key(principal, self._exchange)
         self._tried.pop(key, None)
         opening = self._opening.pop(key, None)
@@ -303,7 +303,7 @@ class PersonalToolbox:
         self._retire(key)
 
     async def begin(self) -> None:
-        """Begin the shared connection."""
+        """Start the shared connection."""
         await begin_lifespan(self.shared)
 
     async def end(self) -> None:
@@ -324,11 +324,11 @@ class PersonalToolbox:
             await self._transport.aclose()
 
     async def _explain(self, call: Call, problem: Problem, used: _CallerConnection | None = None) -> Problem:
-        """Return where to sign in if that is what ``problem`` wants, else ``problem``; it came over ``used``."""
+        """Return where to sign in if ``problem``, which came over ``used``, requires that, or else ``problem``."""
         if problem.kind is not Kind.UNAUTHORIZED or problem.details.get("denied"):
             return problem
         key = _find_key(call.context.principal, self._exchange)
-        # AT-57: other calls go on, and a connection with newer credentials was not refused.
+        # AT-57: other calls continue, and a connection with newer credentials was not refused.
         if used is not None and self._open.get(key) is used:
             self._retire(key)
         if self._exchange is not None:
@@ -337,7 +337,7 @@ class PersonalToolbox:
         return await self._notices.build_problem(call, self.name)
 
     async def _take_connection(self, principal: str) -> _CallerConnection | Problem:
-        """Return the connection for a call of ``principal``, with the credentials as they are now.
+        """Return the connection for a call of ``principal``, with the current credentials.
 
         ``_release`` gives it back.
         """
@@ -355,7 +355,7 @@ class PersonalToolbox:
             newer = await self._wait_for_opening(principal, key, version)
             if isinstance(newer, Problem):
                 return newer
-            # AT-56: what was stored may have changed while the connection was opened.
+            # AT-56: the stored credential can have changed while the connection was opened.
             if await self._is_current(principal, newer):
                 return newer
             self._release(newer)
@@ -370,14 +370,14 @@ class PersonalToolbox:
             raise
 
     async def _wait_for_opening(self, principal: str, key: str, version: bytes) -> _CallerConnection | Problem:
-        """Return a connection that is opened for ``version``, to be given back, or why there is none."""
+        """Return the connection that is being opened for ``version``, or why there is none. Release it after use."""
         opening = self._opening.get(key)
         if opening is None or opening.version != version:
             if opening is not None:
                 opening.is_dropped = True
             self._retire(key)
             opening = self._opening[key] = _Opening(version)
-            # A task of its own: the first of the callers that wait for it may leave.
+            # A separate task, because the first caller that waits for it can disconnect.
             opening.task = asyncio.create_task(self._open_connection(principal, key, opening))
         assert opening.task is not None  # noqa: S101 - set above, in the same step
         opening.waiting += 1
@@ -396,9 +396,9 @@ class PersonalToolbox:
             if isinstance(opened, Problem):
                 return opened
             self._has_connected = True
-            # Each call that waits has it from now on: until its turn comes, the connection would look idle.
+            # Count each waiting call from now on. Otherwise the connection would look idle until its turn comes.
             opening.opened, opened.running = opened, opening.waiting
-            if opening.is_dropped:  # AT-56: the credentials have changed, so no later call takes this one
+            if opening.is_dropped:  # AT-56: the credentials have changed, so later calls do not use this connection
                 opened.is_retired = True
                 self._retired.add(opened)
                 if not opening.waiting:
@@ -420,15 +420,15 @@ class PersonalToolbox:
         if self._exchange is not None:
             versions.append(_EXCHANGED)
         elif isinstance(store, CredentialStore):
-            # What the connection itself renews is no change of the sign-in.
+            # A renewal by the connection itself does not change the sign-in.
             store.on_put = lambda newer: versions.append(_digest_version(newer))
-        # PL-01: a document says where its API takes a key.
+        # PL-01: a document says where its API expects a key.
         is_text = self._exchange is not None or (credential.kind == "key" and self.peer is not None)
         pending = self._connect(principal, credential.access if is_text else store, place)
         try:
             remote = await pending.__aenter__()
             if self.is_hidden:
-                await remote.list_resources()  # then they are in its catalog; a server without any says so
+                await remote.list_resources()  # They are then in its catalog. A server without any says so.
         except ConnectError as error:
             kind = Kind.UNAUTHORIZED if error.kind is Kind.UNAUTHORIZED else Kind.UNREACHABLE
             why = name_server(str(error), get_origin(self.url), f"the upstream {self.name}")
@@ -445,8 +445,8 @@ class PersonalToolbox:
         return await anyio.to_thread.run_sync(store.find_covering, *self.place)
 
     async def _read_version(self, principal: str) -> bytes | None:
-        """Return the version of the credential that is stored now, or None if there is none."""
-        # AT-55: a page in any worker, or another machine, may have changed it.
+        """Return the version of the currently stored credential, or None without one."""
+        # AT-55: a page in any worker, or another machine, can have changed it.
         if self._exchange is not None:
             return _EXCHANGED
         found = await self._find_stored(principal)
@@ -459,7 +459,8 @@ class PersonalToolbox:
             found = await anyio.to_thread.run_sync(store.find_covering, *place)
             return found or Problem(kind=Kind.UNAUTHORIZED, message=f"{self.name} needs your sign-in.")
         token = CALLER_TOKEN.get()
-        # A token that the gateway itself issued opens all that its person may use, so no other server gets it.
+        # A token that the gateway itself issued gives access to everything that its user may use, so no other server
+        # gets it.
         if token is None or principal.startswith(("key", USER_PREFIX)):
             text = f"{self.name} requires an exchanged token from its caller, but your call had none."
             return Problem(kind=Kind.FORBIDDEN, message=text)

@@ -1,12 +1,12 @@
-"""Ask the users of MCP hosts before a call of an own tool that needs consent.
+"""Ask the users of MCP hosts before a call of one of this server's tools that needs consent.
 
 Rules:
-- A host that shows forms is asked, even if it also asks its user by its own rules.
-- A host that shows no forms is trusted to ask by the hints of each tool, or its call is refused, or its user decides in
-  the inbox of ``toolwire approvals``, as the operator says.
-- Other protocols are not asked: their clients read the consent that a tool needs in its definition. Where receipts are
-  required, every caller needs one.
-- A tool of another server is not asked about here: its connection knows what that server and the user require.
+- A host that shows forms is asked, even if its own rules also ask the user.
+- For a host without forms, the operator chooses: trust it to ask by each tool's hints, refuse the call, or let the user
+  decide in the inbox of ``toolwire approvals``.
+- Clients of other protocols are not asked, because they read in a tool's definition how much consent it needs. If
+  receipts are required, every caller needs one.
+- Nothing is asked here about another server's tool, because its connection knows what that server and the user require.
 """
 # CC-05, CC-06
 
@@ -26,9 +26,9 @@ from .confirmation import ConfirmationQuestion, FindReasons
 _log = logging.getLogger("toolwire")
 
 HostConsent: TypeAlias = Literal["", "hints", "refuse", "inbox"]
-"""What becomes of a call that needs consent if its MCP client shows no forms: the client is trusted to ask its user by
-the hints of the tool, the call is refused, or the user decides in the inbox: at its page or with ``toolwire
-approvals``. ``""`` is ``hints`` for own tools and ``refuse`` for those of other servers."""
+"""What happens to a call that needs consent if its MCP client shows no forms. ``hints``: the client is trusted to ask
+its user. ``refuse``: the call is refused. ``inbox``: the user decides on the inbox page or with ``toolwire approvals``.
+``""`` means ``hints`` for the server's own tools and ``refuse`` for other servers' tools."""
 
 
 def may_need_consent(tool: Tool) -> bool:
@@ -38,7 +38,7 @@ def may_need_consent(tool: Tool) -> bool:
 
 
 def count_own_asking_tools(toolboxes: Iterable[Toolbox]) -> int:
-    """Return how many tools need consent that their toolbox does not ask for by itself."""
+    """Return how many tools need consent for which their toolbox does not ask."""
     pairs = ((tool, find_consent_handling(toolbox)) for toolbox in toolboxes for tool in toolbox.catalog().tools)
     return sum(may_need_consent(tool) and not handles_consent(tool) for tool, handles_consent in pairs)
 
@@ -51,8 +51,8 @@ _OTHERS: Final = {
 
 
 def describe_host_consent(number: int, consent: str, receipts: str = "") -> str:
-    """Return who asks about ``number`` own tools that need consent, as a sentence; ``""`` if there are none."""
-    # Who asks is said at the start, also where it is the default.
+    """Return a sentence about who asks for consent to ``number`` own tools, or ``""`` if ``number`` is 0."""
+    # The log says at the start who asks, even if that is the default.
     if not number:
         return ""
     some = "1 tool needs" if number == 1 else f"{number} tools need"
@@ -63,7 +63,7 @@ def describe_host_consent(number: int, consent: str, receipts: str = "") -> str:
 
 
 class ConsentNotice(NamedTuple):
-    """Logs who asks about the tools of ``toolbox`` that need consent when the server begins."""
+    """Logs, when the server starts, who asks about the toolbox's tools that need consent."""
 
     toolbox: Toolbox
     consent: str
@@ -81,9 +81,9 @@ class ConsentNotice(NamedTuple):
 
 
 def build_host_question(handles_consent: Callable[[Tool], bool], *, of_all: bool = False) -> ConfirmationQuestion:
-    """Return a question for each call that needs consent, if its caller is a host of MCP that can be asked or must be.
+    """Return a function that builds the question for a call that needs consent, if its MCP host can or must be asked.
 
-    ``handles_consent`` returns whether the Toolbox asks for consent to a tool by itself, as a remote server does. With
+    ``handles_consent`` returns whether the Toolbox itself asks for consent to a tool, as a remote server does. With
     ``of_all``, every caller on every protocol must confirm.
     """
 
@@ -97,10 +97,10 @@ def build_host_question(handles_consent: Callable[[Tool], bool], *, of_all: bool
 
 
 def build_reasons(required: ConfirmationQuestion | None, *, of_all: bool = False) -> FindReasons:
-    """Return a function that finds the reasons of a question of ours to a client that cannot be asked."""
+    """Return a function that finds the reasons for our question to a client that cannot be asked."""
 
     def find(call: Call) -> Sequence[str] | None:
-        # A client that asks by itself is told the reasons, so that its user is asked once.
+        # A client that asks its user itself gets the reasons, so that the user is asked only once.
         if not (of_all or call.context.must_confirm) or (required is not None and required(call)):
             return None
         return find_consent_reasons(call)
@@ -109,7 +109,7 @@ def build_reasons(required: ConfirmationQuestion | None, *, of_all: bool = False
 
 
 def find_consent_reasons(call: Call) -> tuple[str, ...] | None:
-    """Return why the policy of its tool wants ``call`` to be asked about; None if it does not."""
+    """Return why the tool's policy requires consent to ``call``, or None if it does not."""
     if call.tool.approval is Approval.DENY:
         return ("The server does not allow calls of this tool.",)
     verdict = _load_consent_check()(call)
@@ -117,7 +117,7 @@ def find_consent_reasons(call: Call) -> tuple[str, ...] | None:
 
 
 def find_later(call: Call) -> bool | None:
-    """Return whether the policy of its tool lets an answer about ``call`` cover later calls; None: within bounds."""
+    """Return whether an answer about ``call`` can cover later calls by the tool's policy. None: only within bounds."""
     if call.tool.approval is Approval.DENY:
         return False
     verdict = _load_consent_check()(call)

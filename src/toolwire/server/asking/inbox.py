@@ -1,12 +1,12 @@
-"""Let users decide elsewhere about the calls of clients that cannot ask them: at the inbox page of the caller, or with
-``toolwire approvals``.
+"""Let users decide about calls whose clients cannot ask, on an inbox page or with ``toolwire approvals``.
 
 Rules:
-- A question is in the inbox for five minutes. The same call of the same caller shares it.
-- A yes counts once, for exactly the call that the question shows. A no counts for the same call for a minute.
-- A permission for later calls is the caller's own, for one definition of one tool, where the policy of the tool leaves
-  room for it. What the user takes back asks again.
-- Each caller can add at most ten questions a minute in one process. At most 200 wait at a time, 50 of one caller.
+- A question stays in the inbox for five minutes. If the same caller repeats the call, both share the question.
+- A yes counts once, for exactly the call that was shown. A no counts for the same call for one minute.
+- A permission for later calls covers one caller and one definition of one tool, if the tool's policy allows that. If
+  the user revokes it, calls need consent again.
+- Each caller can add at most ten questions a minute in one process. At most 200 questions wait at a time, and at most
+  50 for one caller.
 """
 # CC-05, GW-04
 
@@ -36,17 +36,17 @@ if TYPE_CHECKING:  # loads sqlite3
 
 MAX_WAITING: Final = 200
 MAX_WAITING_EACH: Final = 50
-"""As many as one process adds for one caller in five minutes: several processes together leave room for others."""
+"""What one process can add for a caller in five minutes. Several processes thus leave room for other callers."""
 CONNECTION: Final = "inbox"
-"""The connection of the permissions that callers gave in their inbox."""
+"""The connection name under which permissions from the callers' inboxes are stored."""
 PAGE_URL: ContextVar[str] = ContextVar("PAGE_URL", default="")
-"""The address of the inbox page, by which the caller of this request reached the server."""
+"""The URL of the inbox page, as the caller of this request reaches the server."""
 _MAX_CALLERS: Final = 1_000
 _log = logging.getLogger("toolwire")
 
 
 class QuestionNotice(NamedTuple):
-    """A question that has just come: who is asked about which tool, until when (seconds since 1970), and where."""
+    """A new question: who is asked, about which tool, until when (in seconds since 1970), and where."""
 
     id: str
     tool: str
@@ -58,7 +58,7 @@ class QuestionNotice(NamedTuple):
 
 
 AnswerHandler: TypeAlias = Callable[[Answer], object]
-"""Gets the answer that decides about a call, with who gave it and where."""
+"""Gets the answer that decides about a call, who gave it, and where."""
 
 
 def ignore_answer(_answer: Answer) -> None:
@@ -72,9 +72,9 @@ QuestionHandler: TypeAlias = Callable[[QuestionNotice], None]
 class Inbox:
     """The questions of one server that wait in ``place`` until a user answers them.
 
-    ``place`` is a folder or the URL of a PostgreSQL. ``clock`` returns seconds and never goes back. ``page_url`` is the
-    address of the inbox page; what ``on_question`` gets names no other. ``on_question`` gets each new question.
-    Without ``self_approval``, no permission counts that a caller's own user may have given.
+    ``place`` is a folder or the URL of a PostgreSQL database. ``clock`` returns seconds and never goes back.
+    ``page_url`` is the URL of the inbox page, and the only one that ``on_question`` is given. ``on_question`` gets each
+    new question. Without ``self_approval``, a permission does not count if the caller's own user could have given it.
     """
 
     def __init__(
@@ -96,13 +96,13 @@ class Inbox:
         self._outages = OutageLog(_log, "Questions can be stored again.")
         self._approvals: Approvals = open_approvals(place)
         self.is_remote: bool = is_in_database(place)
-        # D-26: a URL may have a password, and callers see this text; the operator has it in TOOLWIRE_STATE.
+        # D-26: a URL can contain a password, and callers see this text. The operator finds the URL in TOOLWIRE_STATE.
         is_short = is_default or self.is_remote
         self._command = "toolwire approvals" if is_short else f"toolwire approvals --path {place}"
         self._clock = clock
         self._page_url = page_url
         self._on_question = on_question
-        # PL-03: a permission from before the operator forbade it must not go on.
+        # PL-03: a permission from before the operator forbade it no longer counts.
         self.permissions: CallerPermissions = CallerPermissions(
             place, CONNECTION if self_approval else f"{CONNECTION} of others"
         )
@@ -111,7 +111,7 @@ class Inbox:
 
     @property
     def on_question(self) -> QuestionHandler | None:
-        """What gets each new question."""
+        """The function that gets each new question."""
         return self._on_question
 
     def find_refusal(
@@ -124,11 +124,11 @@ class Inbox:
         always_allowed: bool | None = False,
         on_answer: AnswerHandler = ignore_answer,
     ) -> Problem | None:
-        """Return None if the user has allowed ``call``, which then is spent, or why it does not run now.
+        """Return None if the user has allowed ``call``, and spend the answer. Otherwise return why it does not run now.
 
-        ``subject`` is the digest of what the answer counts for, and ``upstream`` whose tool it is. ``on_answer`` gets
-        the answer, or one at the channel ``permission`` if an earlier permission covers the call.
-        ``always_allowed`` says whether the policy of the tool lets an answer cover later calls too, None if only within
+        ``subject`` is the digest of what the answer covers, and ``upstream`` says whose tool it is. ``on_answer`` gets
+        the answer. If an earlier permission covers the call, its answer has the channel ``permission``.
+        ``always_allowed`` says whether the tool's policy lets an answer also cover later calls. None means only within
         bounds.
         """
         try:
@@ -152,23 +152,23 @@ class Inbox:
         return self._approvals.list_open()
 
     def is_answered(self, id_: str) -> bool:
-        """Return whether a question has an answer that was not used. It blocks, and raises as ``list_open``."""
+        """Return whether a question has an unused answer. It blocks, and raises what ``list_open`` raises."""
         return self._approvals.is_answered(id_)
 
     def add_call(self, waiting: ResumableCall) -> None:
-        """Remember that a long call goes on when a question is over. It blocks, and raises as ``list_open``."""
+        """Remember that a long call resumes when a question is over. It blocks, and raises as ``list_open``."""
         self._approvals.add_call(waiting)
 
     def list_over_calls(self, limit: int) -> Sequence[tuple[ResumableCall, bool]]:
-        """Return long calls whose questions are over, and whether each was answered. It raises as ``list_open``."""
+        """Return the long calls whose questions are over, and whether each was answered. It raises as ``list_open``."""
         return self._approvals.list_over_calls(limit)
 
     def list_waits(self, call_id: str) -> Sequence[ResumableCall]:
-        """Return the questions for which a long call waits. It blocks, and raises as ``list_open``."""
+        """Return the questions that long calls wait for. It blocks, and raises what ``list_open`` raises."""
         return self._approvals.list_waits(call_id)
 
     def remove_call(self, waiting: ResumableCall) -> None:
-        """Forget a long call that has been told to go on. It blocks, and raises as ``list_open``."""
+        """Forget a long call that has been resumed. It blocks, and raises what ``list_open`` raises."""
         self._approvals.remove_call(waiting)
 
     def _ask(
@@ -223,7 +223,7 @@ class Inbox:
         if upstream is not None and (upstream.site != THIS_SERVER or upstream.name):
             from toolwire.consent.origin_display import name_programs  # only a gateway shows programs
 
-            # Two upstreams may have one origin: the user sees which of them it is, and where the call goes.
+            # Two upstreams can have the same origin, so the user sees which one it is and where the call goes.
             site, where = upstream.site, name_programs(f" at {upstream.name or upstream.site} ({upstream.target})")
         question = Question(
             call,
@@ -239,18 +239,18 @@ class Inbox:
         id_ = self._approvals.ask(question, () if upstream is None else upstream.approvers)
         if self._on_question is not None:
             until = self._approvals.find_end(id_)
-            # AT-34: others read it, so it names no address that the request of a caller says.
+            # AT-34: other users read it, so it must not contain an address that a caller's request chose.
             self._on_question(QuestionNotice(id_, name, site, principal, until, self._page_url, call.arguments))
         return id_
 
     def find_page(self) -> str:
-        """Return the address of the inbox page, as the caller of this request knows it; empty if there is none."""
+        """Return the URL of the inbox page as this request's caller knows it, or an empty string without a page."""
         return self._page_url or PAGE_URL.get()
 
     def _build_refusal(self, name: str, id_: str) -> Problem:
         page = self.find_page()
         if page:
-            # The command is the operator's; a caller of a server on another machine has the page.
+            # The command is for the operator. A caller on another machine uses the page.
             text = (
                 f"{name} did not run: its user must decide at {page}, within five minutes. Then send the "
                 "same call again."
@@ -267,11 +267,11 @@ class Inbox:
         return len(approvals.list_open()) >= MAX_WAITING or approvals.count_open(principal) >= MAX_WAITING_EACH
 
     def _is_over_limit(self, call: Call) -> bool:
-        """Return whether the caller of ``call`` asks too often, so that one caller leaves room for another."""
+        """Return whether the caller of ``call`` asks too often. The limit leaves room for other callers."""
         from toolwire.consent.prompt_limit import PromptLimit  # only an inbox needs it
 
         principal = call.context.principal
-        with self._lock:  # where the store is a database, each call asks in a thread of its own
+        with self._lock:  # With a database, each call queries in its own thread.
             limit = self._limits.pop(principal, None) or PromptLimit(self._clock)
             self._limits[principal] = limit
             if len(self._limits) > _MAX_CALLERS:

@@ -1,10 +1,10 @@
-"""Let a call wait until its user has decided in the inbox, and then go on.
+"""Let a call wait until its user has decided in the inbox, and then continue.
 
 Rules:
-- A call that waits takes no place of those that run. It is checked again before it runs, and then takes the answer.
-- If its client leaves while it waits, nothing runs.
-- One task looks at the inbox for all calls of a server that wait, and only while one does.
-- At most 1,000 calls wait at a time, 50 of one caller. Another one is answered at once.
+- A waiting call does not count as a running one. It is checked again before it runs, and then uses the answer.
+- If its client disconnects while it waits, nothing runs.
+- One task polls the inbox for all waiting calls of a server, and only while there are any.
+- At most 1,000 calls wait at a time, and at most 50 for one caller. Further calls are answered at once.
 """
 # GW-04
 
@@ -36,9 +36,9 @@ _log = logging.getLogger("toolwire")
 
 
 class WaitTurn:
-    """The turn of a caller to wait, as a context manager; false if too many wait already.
+    """A caller's slot for a waiting call, as a context manager. It is false if too many calls wait already.
 
-    At most 1,000 wait that share ``waiters``, and 50 of one ``principal``.
+    At most 1,000 calls that share ``waiters`` can wait, and at most 50 of one ``principal``.
     """
 
     # D-34
@@ -61,7 +61,7 @@ class WaitTurn:
 
 
 class InboxWaiters:
-    """The calls of one server that wait for answers in ``inbox``."""
+    """One server's calls that wait for answers in ``inbox``."""
 
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
@@ -105,10 +105,10 @@ class InboxWaiters:
             return is_answered
 
     async def _poll(self) -> None:
-        """Wake the calls whose questions are over, until none waits."""
+        """Wake the calls whose questions are over, until no call waits."""
         while self._waiting:
             await asyncio.sleep(self._poll_interval_s)
-            # A question that comes while the inbox is read may be missing in what was read, and is not over.
+            # A question that arrives while the inbox is read can be missing from the result. It is not over.
             asked = frozenset(self._waiting)
             try:
                 still_open = await asyncio.to_thread(self._inbox.list_open)
@@ -127,7 +127,8 @@ class InboxWaiters:
 class InboxWaiter:
     """A call that waits for its user, and then runs.
 
-    ``exchange`` is given where the call goes on without its client once it runs: while it waits, it ends with it.
+    ``exchange`` is set if the call, once it runs, continues without its client. While it waits, it ends with its
+    client.
     """
 
     def __init__(self, waits: InboxWaiters, call: Call, start: StartCall, exchange: Exchange | None) -> None:
@@ -135,17 +136,17 @@ class InboxWaiter:
         self._is_waiting = self._has_left = False
 
     def survives_disconnect(self) -> bool:
-        """Return whether the call continues although its client has left: a recorded one that does not wait."""
+        """Return whether the call continues after its client disconnects: it is recorded and does not wait."""
         self._has_left = True
         return bool(self._call.key) and not self._is_waiting
 
     async def run(self, notify: Notify = ignore_progress) -> tuple[Result, float]:
-        """Return the result of the call, or what its user is asked if there is no answer in time."""
+        """Return the call's result or, without an answer in time, the question to its user."""
         context, loop = self._call.context, asyncio.get_running_loop()
         until = loop.time() + min(context.inbox_wait_s, QUESTION_WAIT_S)
         result, duration_ms = await self._start(notify)
         while (question := find_question(result)) and (left := until - loop.time()) > 0:
-            # The client may have left before the call began to wait.
+            # The client can have disconnected before the call began to wait.
             if self._is_alone() or not await self._wait(self._waits.wait(question, context.principal, left)):
                 break
             result, duration_ms = await self._start(notify)
@@ -167,7 +168,7 @@ class InboxWaiter:
 
 
 def leave_long_calls(check: ConfirmationCheck) -> ConfirmationCheck:
-    """Return ``check``, which lets a long call be accepted whose user decides in the inbox: it waits for that then."""
+    """Return ``check``, changed to accept a long call whose user decides in the inbox. The call then waits there."""
     # GW-04
 
     def check_others(call: Call) -> Verdict | DeferredVerdict:
@@ -178,7 +179,7 @@ def leave_long_calls(check: ConfirmationCheck) -> ConfirmationCheck:
 
 
 def find_question(result: Result) -> str:
-    """Return the id of the question in the inbox that ``result`` waits for; empty if it waits for none."""
+    """Return the ID of the inbox question that ``result`` waits for, or an empty string if it waits for none."""
     if not isinstance(result, Problem) or result.kind is not Kind.UNCONFIRMED:
         return ""
     return get_text(get_object(result.details, "inbox"), "id")

@@ -1,10 +1,10 @@
-"""Keep what the users of callers allowed for later calls: in the inbox of a server, or in a form of their MCP client.
+"""Store what callers' users allowed for later calls, in a server's inbox or in a form of their MCP client.
 
 Rules:
-- A permission is for one caller, one tool as it is defined now, and one way to ask: what a client sent as the answer to
-  a form covers no call whose user decides in the inbox.
-- A form offers none to callers whom nobody can tell apart. The one program that started this server by itself has one
-  user.
+- A permission is for one caller, one tool as it is defined now, and one way to ask. An answer that a client sent for a
+  form does not cover calls whose user decides in the inbox.
+- A form offers none to callers that cannot be told apart. A program that starts its own server over standard input has
+  a single user.
 """
 # QF-03
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:  # loads sqlite3
 
 THIS_SERVER: Final = "this server"
 PERMISSION: Final = "permission"
-"""The channel of a call that an earlier permission of its caller covers; the id of one with bounds follows."""
+"""The channel of a call that an earlier permission of its caller covers. The ID of a bounded permission follows it."""
 _FORM: Final = "form"
 _ONCE: Final = "ask me each time"
 
 
 class UpstreamTool(NamedTuple):
-    """Whose tool a call is about: one of this server, or of the upstream ``name`` with the origin ``site``.
+    """The owner of a call's tool: this server, or the upstream ``name`` with the origin ``site``.
 
-    ``target`` is the method and URL of the call, and ``definition`` the digest of all that decides what a call sends.
-    Only users of the groups in ``approvers``, if there are any, answer questions about it. ``find_similar`` returns the
-    tools of the upstream that a permission may cover with it.
+    ``target`` is the call's method and URL, and ``definition`` the digest of everything that decides what a call sends.
+    If ``approvers`` lists groups, only their users answer questions about the tool. ``find_similar`` returns the
+    upstream's other tools that one permission can cover.
     """
 
     site: str
@@ -50,9 +50,9 @@ class UpstreamTool(NamedTuple):
 
 
 class CallerPermissions:
-    """The permissions of callers in ``place``, a folder or the URL of a PostgreSQL; without one, of this process alone.
+    """The callers' permissions. ``place`` is a folder or a PostgreSQL URL. Without it, they are in this process only.
 
-    ``inbox`` is the connection of those that were given in the inbox.
+    ``inbox`` is the connection name of permissions from the inbox.
     """
 
     def __init__(self, place: Path | str = "", inbox: str = "inbox") -> None:
@@ -64,7 +64,7 @@ class CallerPermissions:
     def _grants(self) -> Grants:
         if str(self._place):
             return open_grants(self._place)
-        from toolwire.stores.consent.memory import MemoryGrants  # brings all of consent, which few servers need
+        from toolwire.stores.consent.memory import MemoryGrants  # imports all of consent, rarely needed
 
         return MemoryGrants()
 
@@ -75,17 +75,18 @@ class CallerPermissions:
         principal, connection = call.context.principal, self._inbox if call.context.needs_inbox else _FORM
         if upstream is None:
             return grant_key(THIS_SERVER, call.tool, principal=principal, connection=connection)
-        # XL-047: not of the description and the schemas alone, so that a site cannot move the tool to another path.
+        # XL-047: it covers more than the description and the schemas, so that a site cannot move the tool to another
+        # path.
         connection = f"{connection} of {upstream.name}" if upstream.name else connection
         if upstream.approvers:
-            # PL-03: a permission from before goes on for the same groups alone.
+            # PL-03: an earlier permission stays valid only for the same groups.
             connection = f"{connection} by {', '.join(sorted(upstream.approvers))}"
         return GrantKey(principal, connection, upstream.site, call.tool.id, upstream.definition)
 
     def spend(self, key: GrantKey, call: Call) -> Answer | None:
-        """Return the answer to ``call`` by an earlier one of its caller, which names the permission; None without one.
+        """Return the answer that an earlier permission gives to ``call``, or None without one. The answer names it.
 
-        One use of it is then spent.
+        This spends one use of the permission.
         """
         grants = self._grants
         if call.tool.blanket_allowed is not None and grants.has_grant(key):
@@ -95,10 +96,10 @@ class CallerPermissions:
         return Answer(allowed=True, channel=f"{PERMISSION} {id_}") if id_ else None
 
     def add(self, key: GrantKey, call: Call, bounds: GrantBounds | None, upstream: UpstreamTool | None) -> None:
-        """Store that later calls run without a question: all of the tool, or those within ``bounds``.
+        """Store that later calls run without a question: all calls of the tool, or the calls within ``bounds``.
 
         Raises:
-            OSError, sqlite3.Error: it cannot be stored.
+            OSError, sqlite3.Error: the permission cannot be stored.
         """
         from toolwire.consent.similar_tools import add_permission  # as above
 
@@ -106,7 +107,7 @@ class CallerPermissions:
         add_permission(self._grants, key, call, bounds, similar)
 
     def list_similar(self, key: GrantKey | None, upstream: UpstreamTool | None) -> Sequence[SimilarTool]:
-        """Return the tools that a permission may cover too, without those whose calls are all covered."""
+        """Return the other tools that a permission can cover, without the ones whose calls are all covered already."""
         if key is None or upstream is None:
             return ()
         from toolwire.consent.similar_tools import find_covered  # as above
@@ -119,7 +120,7 @@ class CallerPermissions:
         ]
 
     def list_choices(self, call: Call) -> dict[str, GrantBounds | None]:
-        """Return what a form offers for later calls besides asking, in the words of its choices."""
+        """Return the choices about later calls that a form offers in addition to asking each time, as texts."""
         from toolwire.consent.bound_text import build_bounds, parse_bound  # as above
         from toolwire.consent.grant import GRANT_LIFETIME
 
@@ -131,26 +132,28 @@ class CallerPermissions:
                 choices[f"do not ask about the same call again {until}"] = build_bounds(each, None, None)
             except DefinitionError:  # a value is too long, or there are too many of them
                 pass
-        if call.tool.blanket_allowed is None:  # QF-03: a silent server leaves room for bounds alone
+        if (
+            call.tool.blanket_allowed is None
+        ):  # QF-03: if the server declares nothing, only permissions with bounds are possible
             return choices
         return {**choices, f"do not ask about {call.tool.name} again {until}": None}
 
 
 def can_offer_later(call: Call) -> bool:
-    """Return whether a question to the user of ``call`` may offer a permission for later calls."""
+    """Return whether a question about ``call`` can offer a permission for later calls."""
     context = call.context
     is_known = context.principal != ANONYMOUS.principal or context.host == STDIO
     return context.needs_inbox or (context.can_ask and is_known)
 
 
 def list_form_choices(choices: Iterable[str]) -> list[str]:
-    """Return all choices of a form about later calls; the first one, which is the default, allows none."""
+    """Return all choices of a form about later calls. The first one is the default and allows none."""
     found = [_ONCE, *choices]
     return found if len(found) > 1 else []
 
 
 def list_own_similar(tool: Tool, tools: Iterable[Tool]) -> Sequence[SimilarTool]:
-    """Return those of ``tools``, of this server, that one permission may cover together with ``tool``."""
+    """Return the ``tools`` of this server that one permission can cover together with ``tool``."""
     from toolwire.consent.grant import grant_key  # as above
     from toolwire.consent.policy import can_allow_always, site_level
     from toolwire.consent.similar_tools import list_similar

@@ -1,8 +1,9 @@
-"""Hold the public keys that receipts are signed with: from a file of the operator, or from where clients publish them.
+"""Hold the public keys that verify receipts, from the operator's file or from the URL where clients publish them.
 
 Rules:
-- A call never waits for keys: those of a file are read again when it changes, those of a URL by a thread.
-- What cannot be read leaves the keys as they were. Keys of a URL count for an hour without a new answer, then none do.
+- A call never waits for keys. Keys in a file are read again when the file changes, and a thread fetches keys from a
+  URL.
+- If keys cannot be read, the previous keys stay valid. Keys from a URL expire after an hour without a new response.
 """
 # CC-06
 
@@ -22,12 +23,12 @@ if TYPE_CHECKING:  # an extra, and few servers require receipts
     from toolwire.auth.receipt import ReceiptKeys
 
 KeyFetcher: TypeAlias = Callable[[], bytes | Problem]
-"""Fetches a published JWK Set, blocking; returns a Problem if it cannot be fetched."""
+"""Fetches a published JWK Set, blocking. Returns a Problem if that fails."""
 
 FRESH_S: Final = 300.0
 """After how many seconds published keys are fetched again, when a receipt is checked."""
 BETWEEN_S: Final = 30.0
-"""How many seconds pass at least between two fetches, such as for a receipt of an unknown key."""
+"""The minimum time between two fetches, such as for a receipt with an unknown key, in seconds."""
 STALE_S: Final = 3_600.0
 """For how many seconds published keys count while they cannot be fetched again."""
 
@@ -36,7 +37,7 @@ _log = logging.getLogger("toolwire")
 
 
 class KeySource(Protocol):
-    """Where the keys of receipts come from."""
+    """A source of receipt keys."""
 
     def get_keys(self) -> ReceiptKeys:
         """Return the keys that count now."""
@@ -48,10 +49,10 @@ class KeySource(Protocol):
 
 
 class KeyFile:
-    """The keys in a JWK Set that the operator keeps in a file.
+    """The keys in the operator's JWK Set file.
 
     Raises:
-        DefinitionError: the file cannot be read, or has no key that receipts can be signed with.
+        DefinitionError: the file cannot be read, or contains no key that can sign receipts.
     """
 
     def __init__(self, file: Path) -> None:
@@ -61,7 +62,7 @@ class KeyFile:
         self._keys = self._read()
 
     def get_keys(self) -> ReceiptKeys:
-        """Return the keys of the file as it is now; while it cannot be read, the keys before count."""
+        """Return the file's current keys, or the previous keys while it cannot be read."""
         with self._lock:
             try:
                 if _read_stamp(self._file) != self._stamp:
@@ -89,10 +90,10 @@ class KeyFile:
 
 
 class PublishedKeys:
-    """The keys at a URL, by ``fetch``. ``clock`` gives seconds and never goes back.
+    """The keys at a URL, which ``fetch`` fetches. ``clock`` returns seconds and never goes back.
 
     Raises:
-        DefinitionError: they cannot be fetched now, or none is a key that receipts can be signed with.
+        DefinitionError: the keys cannot be fetched now, or none of them can sign receipts.
     """
 
     def __init__(self, fetch: KeyFetcher, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -106,13 +107,13 @@ class PublishedKeys:
         self._keys = keys
 
     def get_keys(self) -> ReceiptKeys:
-        """Return the keys that were fetched last, or none if that is more than an hour ago."""
+        """Return the keys that were fetched last, or no keys if that was more than an hour ago."""
         age_s = self._clock() - self._fetched_at
         if age_s >= FRESH_S:
             self.renew()
         if age_s < STALE_S:
             return self._keys
-        # A key that was withdrawn must not count for ever because its owner's server is kept from saying so.
+        # A revoked key must not stay valid for ever because its owner's server cannot be reached.
         from toolwire.auth.receipt import ReceiptKeys  # an extra, as above
 
         return ReceiptKeys({}, {})
@@ -122,7 +123,7 @@ class PublishedKeys:
         with self._lock:
             if self._clock() - self._tried_at < BETWEEN_S:
                 return
-            # Before the attempt, so that a URL which fails is not asked for each call.
+            # Set before the attempt, so that a failing URL is not fetched for each call.
             self._tried_at = self._clock()
         Thread(target=self._refresh, name="receipt keys", daemon=True).start()
 
@@ -139,7 +140,7 @@ class PublishedKeys:
 
 
 def open_key_source(keys: Path | str | KeyFetcher) -> KeySource:
-    """Return the keys in a file, or those that a function fetches.
+    """Return the keys in a file, or the keys that a function fetches.
 
     Raises:
         DefinitionError: there are none, or they cannot be read.
@@ -148,7 +149,7 @@ def open_key_source(keys: Path | str | KeyFetcher) -> KeySource:
         return PublishedKeys(keys)
     if not str(keys):
         raise DefinitionError("Receipts need the signers' public keys: receipt_keys=FILE, a JWK Set.")
-    if ":/" in str(keys):  # one slash, because a Path of a URL has lost the second
+    if ":/" in str(keys):  # one slash, because a Path made from a URL has lost the second one
         raise DefinitionError("Receipt keys at a URL need receipt_keys=build_key_fetcher(URL), from toolwire.")
     return KeyFile(Path(keys))
 

@@ -1,9 +1,9 @@
-"""Require receipts: a call that needs consent runs only with the proof that its user decided, signed by a known key.
+"""Require receipts: a call that needs consent runs only with proof, signed by a known key, that its user decided.
 
 Rules:
-- A receipt is one for this server, caller, tool, definition, arguments and word; the word is accepted once.
-- The keys are those that the operator names, in a file or at a URL. No other key is accepted.
-- A receipt is kept before its call runs. If it cannot be kept, the call does not run.
+- A receipt is for this server, caller, tool, definition, arguments and one-time token. The token is accepted once.
+- Only keys that the operator names, in a file or at a URL, are accepted.
+- A receipt is stored before its call runs. If it cannot be stored, the call does not run.
 """
 # CC-06
 
@@ -29,21 +29,21 @@ if TYPE_CHECKING:  # an extra, and few servers require receipts
     from toolwire.consent.decision_record import Audit
 
 Receipts: TypeAlias = Literal["", "required"]
-"""Whether a call that needs consent must come with a receipt."""
+"""Whether a call that needs consent must bring a receipt."""
 KEYS_PATH: Final = "/.well-known/toolwire-receipts.json"
 """Where a server publishes the keys that it accepts, as a JWK Set."""
 STDIO: Final = "stdio"
-"""What stands for the host of a server on standard input and output."""
+"""The host name that stands for a server on standard input and output."""
 
 _CACHED_FOR_FIVE_MINUTES: Final = (b"cache-control", b"public, max-age=300")
 _log = logging.getLogger("toolwire")
 
 
 class ReceiptVerifier:
-    """Verifies the receipts of one server's calls, and keeps them in ``audit`` if there is one.
+    """Verifies the receipts of one server's calls, and stores them in ``audit`` if it is set.
 
     ``keys`` is a file with a JWK Set, or fetches one from a URL. ``audience`` is the host and port by which clients
-    call the server. Without it, a request must name an allowed host or the socket that gets it. ``clock`` returns
+    call the server. Without it, a request must name an allowed host or the socket that receives it. ``clock`` returns
     seconds since 1970.
     """
 
@@ -59,7 +59,7 @@ class ReceiptVerifier:
         """Read the keys. ``is_remote`` says that ``audit`` waits for a database.
 
         Raises:
-            DefinitionError: they cannot be read, or none is a key that receipts can be signed with.
+            DefinitionError: the keys cannot be read, or none of them can sign receipts.
         """
         self._keys = open_key_source(keys)
         self._audience = audience.lower()
@@ -69,7 +69,7 @@ class ReceiptVerifier:
         self._clock = clock
 
     def build_terms(self, call: Call) -> dict[str, Json]:
-        """Return what the client of ``call`` is to sign, besides what it knows by itself."""
+        """Return what the client of ``call`` must sign in addition to what it already knows."""
         from toolwire.auth.receipt import VALID_S  # as above
 
         return {
@@ -92,7 +92,7 @@ class ReceiptVerifier:
             )
         fault = find_receipt_fault(call.context.receipt, self._keys.get_keys(), self._bind(call), self._clock())
         if fault:
-            self._keys.renew()  # perhaps the key is a new one, which then counts for the next call
+            self._keys.renew()  # The key can be a new one, which is then accepted for the next call.
         return fault
 
     def record(self, call: Call, subject: bytes) -> bool:
@@ -145,10 +145,10 @@ class ReceiptVerifier:
 def open_receipt_verifier(
     receipts: str, keys: Path | str | KeyFetcher, *, audience: str = "", place: Path | str = ""
 ) -> ReceiptVerifier | None:
-    """Return what verifies receipts, or None if none are required. Receipts are kept in ``place``, if there is one.
+    """Return a receipt verifier, or None if receipts are not required. It stores receipts in ``place``, if that is set.
 
     Raises:
-        DefinitionError: there is no such choice, the options do not go together, or a file cannot be used.
+        DefinitionError: the value is unknown, the options exclude each other, or a file cannot be used.
     """
     if receipts not in ("", "required"):
         raise DefinitionError(f'receipts must be "required" or left out, not {receipts!r}.')

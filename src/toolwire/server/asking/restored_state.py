@@ -1,8 +1,8 @@
-"""Ask about calls that may have run before the state of the server was restored from a backup.
+"""Ask about calls that might have run before the server's state was restored from a backup.
 
-The backup does not know the calls that ran after it was made. Their callers may repeat them, with the same idempotency
-key, for as long as keys are remembered. Until then, a call of a tool that must not run twice needs a confirmation if
-the restored state does not know its key. Where the operator said that nothing ran since the backup, nothing is asked.
+The backup does not contain calls that ran after it was made. Their callers can repeat them with the same idempotency
+key for as long as keys are stored. Until then, a call of a tool that must not run twice needs a confirmation if the
+restored state does not contain its key. If the operator said that nothing ran since the backup, nothing is asked.
 """
 # PL-07
 
@@ -25,10 +25,10 @@ _log = logging.getLogger("toolwire")
 def ask_after_restore(
     place: str, stored_s: float, *, clock: Callable[[], float] = time.time
 ) -> ConfirmationQuestion | None:
-    """Return a question about calls that may have run before, if the state was restored a while ago.
+    """Return a function that asks about calls that might have run before, if the state was restored recently.
 
-    ``place`` is that of the state, empty for none, and ``stored_s`` for how many seconds keys are remembered, unless
-    a tool names a longer time.
+    ``place`` is the state's place, or empty without a state. ``stored_s`` is how long keys are stored, in seconds,
+    unless a tool sets a longer time.
 
     Raises:
         DefinitionError: the state cannot be read.

@@ -1,10 +1,10 @@
-"""Let a tool ask the user of its caller: the call ends with the question, and runs again with the answer.
+"""Let a tool ask its caller's user. The call ends with the question, and runs again with the answer.
 
 Rules:
-- Nothing of a call is kept between its runs. What was answered so far is in a state that the client sends back: signed,
-  valid once, for five minutes, and only for the same caller, tool, definition and arguments.
-- An answer belongs to one question. If the tool asks another one when it runs again, it is asked anew.
-- An answer that does not fit is asked for again, with the reason.
+- The server stores nothing between a call's runs. The client sends back a state with the answers so far. The state is
+  signed and valid once, for five minutes, and only for the same caller, tool, definition and arguments.
+- An answer belongs to one question. If the tool asks a different question when it runs again, the user is asked again.
+- If an answer is not valid, the user is asked again, with the reason.
 """
 # MC-09
 
@@ -35,12 +35,12 @@ MAX_STATE: Final = 64 * 1024
 
 
 class UserAsker:
-    """Answers the questions of one run of a tool from what was answered before."""
+    """Answers the questions of one run of a tool with the earlier answers."""
 
     __slots__ = ("_call", "_number", "_on_nobody")
 
     def __init__(self, call: Call, on_nobody: Callable[[], None] = lambda: None) -> None:
-        """Answer the questions of ``call``; ``on_nobody`` is called where the caller cannot ask its user."""
+        """Answer the questions of ``call``. ``on_nobody`` is called if the caller cannot ask its user."""
         self._call = call
         self._number = 0
         self._on_nobody = on_nobody
@@ -50,7 +50,7 @@ class UserAsker:
 
         Raises:
             InputNeeded: there is no answer yet.
-            DefinitionError: ``form`` cannot be asked, or too much is asked.
+            DefinitionError: ``form`` cannot be shown, or the tool asks too many questions.
         """
         context = self._call.context
         described = build_user_form(cast("Hashable", form))
@@ -65,7 +65,7 @@ class UserAsker:
         self._number += 1
         if self._number > MAX_QUESTIONS:
             raise DefinitionError(f"{self._call.tool.name}() asks more than {MAX_QUESTIONS} questions in one call.")
-        # Another text or form gives another key, so that an old answer is never used for a new question.
+        # A different text or form has a different key, so that an old answer is never used for a new question.
         digest = sha256(jsontext.write_canonical([question, described.schema])).hexdigest()[:16]
         key = f"q{self._number}-{digest}"
         given = get_object(context.input_responses or {}, key)
@@ -81,7 +81,7 @@ class UserAsker:
 
 
 def build_input_problem(call: Call, needed: Sequence[InputNeeded]) -> Problem:
-    """Return the Problem of a call that ends with questions: the first, and under ``others`` those asked with it."""
+    """Return the Problem of a call that ends with questions: the first one, with the others under ``others``."""
     first, *others = (
         {"key": one.key, "name": one.name, "message": one.message, "schema": dict(one.schema)} for one in needed
     )
@@ -91,7 +91,7 @@ def build_input_problem(call: Call, needed: Sequence[InputNeeded]) -> Problem:
 
 
 def find_needed(error: BaseException) -> list[InputNeeded]:
-    """Return the questions in ``error``, which may be a group of what several tasks raised."""
+    """Return the questions in ``error``, which can be an exception group from several tasks."""
     if isinstance(error, InputNeeded):
         return [error]
     if isinstance(error, BaseExceptionGroup):
@@ -100,7 +100,7 @@ def find_needed(error: BaseException) -> list[InputNeeded]:
 
 
 class _State(NamedTuple):
-    """What a call brings from its run before: the answers, the key and name of the last question, its confirmation."""
+    """What a call brings from its previous run: the answers, the last question's key and name, and its confirmation."""
 
     answers: Mapping[str, Json]
     key: str
@@ -109,7 +109,7 @@ class _State(NamedTuple):
 
 
 class InputStates:
-    """Writes the states of calls that ask, and reads them back. ``question`` is what must be confirmed about a call."""
+    """Writes and reads the states of calls that ask. ``question`` is what must be confirmed about a call."""
 
     def __init__(self, words: ConfirmationTokens, question: ConfirmationQuestion | None) -> None:
         self._words = words
@@ -118,7 +118,7 @@ class InputStates:
         self.is_remote: bool = words.is_remote
 
     def restore(self, call: Call) -> Call | Problem:
-        """Return ``call`` with the answers of its runs before, or the refusal of a state that is not valid."""
+        """Return ``call`` with the answers from its earlier runs, or the refusal of an invalid state."""
         context = call.context
         if context.input_responses is None:
             return call
@@ -138,8 +138,7 @@ class InputStates:
         answers = {**state.answers, state.key: given} if isinstance(given, dict) else state.answers
         # The user confirmed this call before its first run, and is not asked for that again.
         confirmation = self._words.issue(digest_call(call)) if state.is_confirmed else ""
-        # For the ledger each run is a call of its own: the one before has ended with a question, which would be
-        # replayed.
+        # In the ledger, each run is a separate call. The previous run ended with a question, which would be replayed.
         return call._replace(
             context=replace(
                 context,
@@ -151,7 +150,7 @@ class InputStates:
         )
 
     def add_state(self, call: Call, result: Result) -> Result:
-        """Return ``result``; if it is a question, with the state that the client must send back."""
+        """Return ``result``. A question gets the state that the client must send back."""
         if not isinstance(result, Problem) or INPUT_REQUEST not in result.details:
             return result
         asked = get_object(result.details, INPUT_REQUEST)
