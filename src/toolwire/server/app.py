@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import count
 from typing import Protocol
 
@@ -207,8 +208,10 @@ class App:
         if caller is None:
             caller = await self._admission.verify_caller(fields, entry)
         body: bytes | Problem | None = None
+        has_credentials = caller is not ANONYMOUS_CALLER
         if isinstance(caller, Problem):
             if caller.kind is Kind.UNAUTHORIZED and self.pages.can_admit(entry, scope["headers"]):
+                has_credentials = False
                 # Only pages pay for this: a refused form can contain the key, and a browser can have a session.
                 if entry.takes_body:
                     body = await read_body(exchange, fields, self.limits, self._scheduler)
@@ -252,7 +255,14 @@ class App:
             _set_peer_address(reading.call, scope) if caller is ANONYMOUS_CALLER else _set_caller(reading.call, caller)
         )
         await self._runner.answer(
-            scope, exchange, fields, request=request, reading=reading, call=call, protocol=entry.protocol
+            scope,
+            exchange,
+            fields,
+            request=request,
+            reading=reading,
+            call=call,
+            protocol=entry.protocol,
+            is_unrevoked=partial(self._admission.is_unrevoked, fields, caller) if has_credentials else None,
         )
 
     def _filter_for_caller(

@@ -100,6 +100,7 @@ def build_server(toolbox: Toolbox, options: ServerOptions, *, codecs: Sequence[C
         sign_in=getattr(options.callers, "security_scheme", None),
         takes_keys=keys.needs_credentials,
         is_removed=keys.is_removed if keys.needs_credentials else None,
+        check_accepted=getattr(options.callers, "check_accepted", None),
         confirmations=options.confirmations or places.confirmations,
         inbox=choose_inbox(options, places.inbox, rules),
         permissions=CallerPermissions(places.inbox),

@@ -100,6 +100,7 @@ def build_app(
         # PL-02: the rules may have changed since a call was accepted.
         # GW-04: its user decides while it waits, so the confirmation is looked for each time that it goes on.
         checks_of_accepted=(
+            *(() if parts.check_accepted is None else (parts.check_accepted,)),
             *(() if rights is None else (rights.check,)),
             *(() if inbox is None else (_confirm_by_inbox(confirm),)),
         ),

@@ -14,7 +14,7 @@ from toolwire.limits import LocalRates, RulesByCaller, Windows
 
 from .access.callers import Callers
 from .access.host_guard import HostGuard
-from .asking.confirmation import ConfirmationQuestion
+from .asking.confirmation import ConfirmationCheck, ConfirmationQuestion
 from .asking.decision_log import DecisionLog
 from .asking.inbox import Inbox
 from .asking.permissions import CallerPermissions
@@ -36,6 +36,7 @@ class ServerParts:
 
     Without a ledger, windows or a store of long calls, an application keeps its own in memory. ``takes_keys`` says
     whether one of the callers' credentials is an API key, and ``is_removed`` whether a caller's key has been removed.
+    ``check_accepted`` refuses long calls of callers whose access was revoked before they begin.
     ``ask_restored`` asks about calls that may have run before the state was restored.
     """
 
@@ -51,6 +52,7 @@ class ServerParts:
     sign_in: Json = None
     takes_keys: bool = True
     is_removed: Callable[[str], bool] | None = None
+    check_accepted: ConfirmationCheck | None = None
     confirmations: Path | str = ""
     inbox: Inbox | None = None
     permissions: CallerPermissions | None = None

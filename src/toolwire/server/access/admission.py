@@ -7,6 +7,7 @@ Rules:
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Hashable
 from functools import partial
 
@@ -134,6 +135,11 @@ class Admission:
         if not self.needs_credentials or isinstance(self.callers.find_caller(fields), Problem):
             return None
         return partial(self._is_still_authorized, fields, caller.name)
+
+    async def is_unrevoked(self, fields: Fields, caller: Caller) -> bool:
+        """Return whether a call may go on. It outlives credentials that expire meanwhile, but no others."""
+        # D-38
+        return time.time() >= caller.until or await self._is_still_authorized(fields, caller.name)
 
     async def _is_still_authorized(self, fields: Fields, name: str) -> bool:
         found = await self.identify(fields)

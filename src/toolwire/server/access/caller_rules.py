@@ -66,7 +66,7 @@ def apply_rules(caller: Caller, rules: RulesByCaller) -> Caller:
     scopes = rules.choose_scopes(caller.name, caller.scopes, group)
     if scopes == caller.scopes and group == caller.group:
         return caller
-    return Caller(caller.name, scopes, caller.client_id, group, caller.claims)
+    return Caller(caller.name, scopes, caller.client_id, group, caller.claims, caller.until)
 
 
 def find_group(caller: Caller, rules: RulesByCaller) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Protocol, TypeAlias
 
 from toolwire.core.http import Headers
@@ -27,6 +28,7 @@ class Caller:
     - ``client_id``: the caller's OAuth client, or empty.
     - ``group``: the group whose rules apply because of ``claims``.
     - ``claims``: what the issuer says about the caller.
+    - ``until``: when the credentials expire, in seconds since 1970. Refused earlier, they were revoked.
     - ``context``: the context of calls that bring none of their own.
     """
 
@@ -35,6 +37,7 @@ class Caller:
     client_id: str = ""
     group: str = ""
     claims: Mapping[str, Json] = field(default_factory=dict, repr=False, compare=False)
+    until: float = field(default=inf, repr=False, compare=False)
     context: Context = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

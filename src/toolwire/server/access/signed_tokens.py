@@ -137,7 +137,7 @@ class SignedTokenCallers:
             return token.problem
         if isinstance(token, Problem):
             return token
-        caller = Caller(token.name, token.scopes, token.client_id, claims=token.claims)
+        caller = Caller(token.name, token.scopes, token.client_id, claims=token.claims, until=token.expires)
         self._remember(sha256(given).digest(), _CachedCaller(caller, now, min(token.expires, now + CACHED_S)))
         return caller
 

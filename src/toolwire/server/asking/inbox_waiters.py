@@ -21,6 +21,7 @@ from toolwire.core.model import Call, Kind, Problem, Result
 from toolwire.core.toolbox import Notify, StartCall, ignore_progress
 from toolwire.framing.jsontext import get_object, get_text
 from toolwire.server.http.exchange import Exchange
+from toolwire.server.http.response_stream import REVOKED, IsStillAuthorized
 from toolwire.server.limits import QUESTION_WAIT_S
 from toolwire.stores.outage_log import OutageLog, list_store_errors
 
@@ -128,11 +129,19 @@ class InboxWaiter:
     """A call that waits for its user, and then runs.
 
     ``exchange`` is set if the call, once it runs, continues without its client. While it waits, it ends with its
-    client.
+    client. It does not run if ``is_unrevoked`` returns False then.
     """
 
-    def __init__(self, waits: InboxWaiters, call: Call, start: StartCall, exchange: Exchange | None) -> None:
+    def __init__(
+        self,
+        waits: InboxWaiters,
+        call: Call,
+        start: StartCall,
+        exchange: Exchange | None,
+        is_unrevoked: IsStillAuthorized | None,
+    ) -> None:
         self._waits, self._call, self._start, self._exchange = waits, call, start, exchange
+        self._is_unrevoked = is_unrevoked
         self._is_waiting = self._has_left = False
 
     def survives_disconnect(self) -> bool:
@@ -149,6 +158,8 @@ class InboxWaiter:
             # The client can have disconnected before the call began to wait.
             if self._is_alone() or not await self._wait(self._waits.wait(question, context.principal, left)):
                 break
+            if self._is_unrevoked is not None and not await self._is_unrevoked():  # D-38
+                return REVOKED, duration_ms
             result, duration_ms = await self._start(notify)
         return result, duration_ms
 

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeAlias
 
+from toolwire.core.model import Kind, Problem
+
 from .exchange import Exchange
 
 KEEP_ALIVE_S: Final = 15.0
@@ -16,6 +18,8 @@ CHECK_S: Final = 5.0
 
 IsStillAuthorized: TypeAlias = Callable[[], Awaitable[bool]]
 """Returns whether the credentials with which a stream was opened are still valid."""
+
+REVOKED: Final = Problem(kind=Kind.UNAUTHORIZED, message="The access of this caller was revoked.")
 
 
 async def wait_for_disconnect(exchange: Exchange) -> None:

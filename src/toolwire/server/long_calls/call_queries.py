@@ -22,6 +22,7 @@ from toolwire.server.http.response_stream import (
     CHECK_S,
     KEEP_ALIVE_S,
     MAX_STREAM_S,
+    REVOKED,
     IsStillAuthorized,
     send_until_disconnect,
 )
@@ -63,6 +64,8 @@ async def answer_query(
         exchange.cancel_on_disconnect()
         try:
             outcome = await find_outcome(query, principal, calls)
+            if query.wait_s and is_still_authorized is not None and not await is_still_authorized():
+                outcome = REVOKED  # D-38: it may have waited for long
             if judge is not None and isinstance(outcome, CallPage):
                 outcome = outcome._replace(calls=tuple(one for one in outcome.calls if judge(one.tool) is None))
         except asyncio.CancelledError:

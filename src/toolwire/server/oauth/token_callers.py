@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 
 from toolwire.auth.challenge import write_challenge
@@ -18,9 +18,12 @@ from toolwire.auth.clients import hash_secret
 from toolwire.auth.grants import OAuthGrant, Token
 from toolwire.auth.scopes import write_scopes
 from toolwire.auth.server_metadata import RESOURCE_PATH, build_server_metadata, well_known_url
+from toolwire.core.check import ALLOW, Deny, Verdict
 from toolwire.core.http import Headers
-from toolwire.core.model import Json, Kind, Problem
+from toolwire.core.model import Call, Json, Kind, Problem
 from toolwire.server.access.callers import Caller, Fields
+from toolwire.server.asking.confirmation import DeferredVerdict
+from toolwire.server.http.response_stream import REVOKED
 from toolwire.stores.oauth.database import StoreUnavailableError
 from toolwire.stores.outage_log import OutageLog
 
@@ -76,14 +79,26 @@ class TokenCallers:
         if found is None:
             return _BAD_TOKEN
         known, grant, claims = found
-        caller = Caller(grant.user, frozenset(known.scopes), grant.client_id, claims=claims)
-        left_s = min(context.settings.cache_s, known.until - context.now(), grant.until - context.now())
+        until = min(known.until, grant.until)
+        caller = Caller(grant.user, frozenset(known.scopes), grant.client_id, claims=claims, until=until)
+        left_s = min(context.settings.cache_s, until - context.now())
         # A revocation during the lookup may be about this token: then it is not cached.
         if left_s > 0 and generation == self._generation:
             if len(self._cache) >= _MAX_CACHED:
                 self._cache.clear()
             self._cache[hash_secret(token)] = CachedCaller(caller, self._clock() + left_s)
         return caller
+
+    def check_accepted(self, call: Call) -> DeferredVerdict:
+        """Refuse a long call that was accepted if its caller revoked the access of its app before it begins."""
+        # D-38
+
+        def decide() -> Verdict:
+            with self._context.store.read_transaction() as rows:
+                is_revoked = rows.is_revoked(call.context.principal, call.context.client_id)
+            return Deny(replace(REVOKED, kind=Kind.DENIED)) if is_revoked else ALLOW
+
+        return DeferredVerdict(decide)
 
     @property
     def security_scheme(self) -> dict[str, Json]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
@@ -16,7 +17,13 @@ from toolwire.server.asking.confirmation import CONFIRMATION
 from toolwire.server.asking.inbox_waiters import InboxWaiter, InboxWaiters
 from toolwire.server.http.exchange import Exchange, Scope
 from toolwire.server.http.messages import send_messages, send_response
-from toolwire.server.http.response_stream import KEEP_ALIVE_S, wait_for_disconnect
+from toolwire.server.http.response_stream import (
+    CHECK_S,
+    KEEP_ALIVE_S,
+    REVOKED,
+    IsStillAuthorized,
+    wait_for_disconnect,
+)
 from toolwire.telemetry.calls import Observer, Telemetry, create_observer
 from toolwire.telemetry.current_call import Arrival
 from toolwire.telemetry.redaction import hide_secrets
@@ -26,6 +33,8 @@ from .idempotency import KEY_HEADER, IdempotencyRunner
 from .large_results import COLLECTIONS, is_large
 from .responses import build_large_response, build_response, build_stream_end
 from .service import Service
+
+_log = logging.getLogger("toolwire")
 
 
 class CallRunner:
@@ -72,8 +81,12 @@ class CallRunner:
         reading: Pending | Streaming,
         call: Call,
         protocol: str,
+        is_unrevoked: IsStillAuthorized | None,
     ) -> None:
-        """Run ``call``, which was read as ``reading`` from ``request``, and send its result."""
+        """Run ``call``, which was read as ``reading`` from ``request``, and send its result.
+
+        Where ``is_unrevoked`` returns False meanwhile, its caller gets a refusal instead.
+        """
         # These lookups instead of a copy of the call: most requests have none of these fields.
         if (
             self._has_rare_headers
@@ -86,14 +99,17 @@ class CallRunner:
             call = self._headers.apply(call, fields, scope, request)
         arrival = None if self._observer is None else _build_arrival(request, scope)
         if not isinstance(reading, Pending):
-            start, survives_disconnect = self._prepare_stream(call, protocol, arrival)
-            await _stream_call(scope, exchange, reading, start, survives_disconnect=survives_disconnect)
+            start, survives_disconnect = self._prepare_stream(call, protocol, arrival, is_unrevoked)
+            await _stream_call(
+                scope, exchange, reading, start, survives_disconnect=survives_disconnect, is_unrevoked=is_unrevoked
+            )
             return
+        began = 0.0 if is_unrevoked is None else asyncio.get_running_loop().time()
         if not call.key:  # a recorded call continues: the same call sent again gets its result
             exchange.cancel_on_disconnect()
         try:
             result, duration = await (
-                self._run_waiting(exchange, call, protocol, arrival)
+                self._run_waiting(exchange, call, protocol, arrival, is_unrevoked)
                 if call.context.inbox_wait_s
                 else self._start_run(call, protocol, arrival)
             )
@@ -104,6 +120,11 @@ class CallRunner:
             return
         finally:
             exchange.ignore_disconnect()
+        # D-38: as in a stream, who has lost their access learns of no result.
+        is_slow = is_unrevoked is not None and asyncio.get_running_loop().time() - began >= CHECK_S
+        if is_slow and is_unrevoked is not None and not await is_unrevoked():
+            _report_revoked(call)
+            result = REVOKED
         if isinstance(result, Value) and type(result.value) in COLLECTIONS and is_large(result.value):
             response = await build_large_response(reading, call, result, duration)
         else:
@@ -132,64 +153,87 @@ class CallRunner:
             return await self._observer.run_call(self.service.run, call, notify, protocol, arrival)
 
     def _run_waiting(
-        self, exchange: Exchange, call: Call, protocol: str, arrival: Arrival | None
+        self,
+        exchange: Exchange,
+        call: Call,
+        protocol: str,
+        arrival: Arrival | None,
+        is_unrevoked: IsStillAuthorized | None,
     ) -> Awaitable[tuple[Result, float]]:
         """Run ``call`` when its user has decided. While it waits, a recorded call ends with its client too."""
         waits, start = self._waits, partial(self._start_run, call, protocol, arrival)
-        return start() if waits is None else InboxWaiter(waits, call, start, exchange if call.key else None).run()
+        if waits is None:
+            return start()
+        return InboxWaiter(waits, call, start, exchange if call.key else None, is_unrevoked).run()
 
     def _prepare_stream(
-        self, call: Call, protocol: str, arrival: Arrival | None
+        self, call: Call, protocol: str, arrival: Arrival | None, is_unrevoked: IsStillAuthorized | None
     ) -> tuple[StartCall, Callable[[], bool]]:
         """Return what runs a ``call`` that streams, and what says whether it continues if its client leaves now."""
         start = partial(self._start_run, call, protocol, arrival)
         if not call.context.inbox_wait_s or self._waits is None:
             return start, partial(bool, call.key)
-        waiting = InboxWaiter(self._waits, call, start, None)  # the stream watches its client by itself
+        waiting = InboxWaiter(self._waits, call, start, None, is_unrevoked)  # the stream watches its client by itself
         return waiting.run, waiting.survives_disconnect
 
 
 async def _stream_call(
-    scope: Scope, exchange: Exchange, streaming: Streaming, start: StartCall, *, survives_disconnect: Callable[[], bool]
+    scope: Scope,
+    exchange: Exchange,
+    streaming: Streaming,
+    start: StartCall,
+    *,
+    survives_disconnect: Callable[[], bool],
+    is_unrevoked: IsStillAuthorized | None,
 ) -> None:
     """Send the progress and the result of a call as a stream.
 
     If the client disconnects, the call is cancelled, unless ``survives_disconnect`` returns true, as for a recorded
-    call: then the client can ask for its result later. A problem before anything was sent is sent as a usual response
-    with its own status.
+    call: then the client can ask for its result later. The same happens when ``is_unrevoked`` returns False, after a
+    refusal. A problem before anything was sent is sent as a usual response with its own status.
     """
-    body = _StreamBody(exchange, streaming)
+    body = _StreamBody(scope, exchange, streaming)
 
     async def watch_disconnect() -> None:
         await wait_for_disconnect(exchange)
+        leave()
+
+    async def watch_access(is_unrevoked: IsStillAuthorized) -> None:
+        await asyncio.sleep(CHECK_S)
+        while await is_unrevoked():  # noqa: ASYNC110 - a revocation elsewhere tells nobody
+            await asyncio.sleep(CHECK_S)
+        if not body.is_over:
+            _report_revoked(streaming.call)
+            with anyio.move_on_after(CHECK_S):  # its client may not read
+                await body.end(REVOKED, 0.0)
+            leave()
+
+    def leave() -> None:
         body.is_gone = True
         if not survives_disconnect():
             group.cancel_scope.cancel()
 
     async with anyio.create_task_group() as group:
         group.start_soon(watch_disconnect)
+        if is_unrevoked is not None:
+            group.start_soon(watch_access, is_unrevoked)
         if streaming.comment:
             group.start_soon(body.break_silence)
         result, duration = await start(body.write_progress)
-        if body.is_gone:
-            return
-        body.is_over = True
-        # Nothing was sent yet, so the status can still say what went wrong.
-        if isinstance(result, Problem) and result.kind not in AFTER_START and not body.is_open:
-            await send_response(scope, exchange, streaming.refuse(result))
-        elif streaming.answer is not None and not body.is_open:
-            await send_response(scope, exchange, streaming.answer(result, duration))
-        else:
-            await body.write(build_stream_end(streaming, result, duration))
-            await exchange.send({"type": "http.response.body", "body": b""})
+        await body.end(result, duration)
         group.cancel_scope.cancel()
+
+
+def _report_revoked(call: Call) -> None:
+    _log.warning("Call %s of %s got no result: the access of its caller was revoked.", call.call_id, call.tool.id)
 
 
 class _StreamBody:
     """The response of a call that streams, which begins with the first thing that is written."""
 
-    def __init__(self, exchange: Exchange, streaming: Streaming) -> None:
-        self._send, self._streaming = exchange.send, streaming
+    def __init__(self, scope: Scope, exchange: Exchange, streaming: Streaming) -> None:
+        self._scope, self._exchange, self._streaming = scope, exchange, streaming
+        self._send = exchange.send
         self._lock, self._written = asyncio.Lock(), 0
         self.is_open: bool = False
         self.is_gone: bool = False
@@ -208,9 +252,25 @@ class _StreamBody:
                 await self._send({"type": "http.response.body", "body": self._streaming.opening, "more_body": True})
             await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
+    async def end(self, result: Result, duration: float) -> None:
+        """Send how the call ended, unless the client has gone or the response is over."""
+        if self.is_over or self.is_gone:
+            return
+        self.is_over = True
+        streaming = self._streaming
+        # Nothing was sent yet, so the status can still say what went wrong.
+        if isinstance(result, Problem) and result.kind not in AFTER_START and not self.is_open:
+            await send_response(self._scope, self._exchange, streaming.refuse(result))
+        elif streaming.answer is not None and not self.is_open:
+            await send_response(self._scope, self._exchange, streaming.answer(result, duration))
+        else:
+            await self.write(build_stream_end(streaming, result, duration))
+            await self._send({"type": "http.response.body", "body": b""})
+
     async def write_progress(self, progress: Progress) -> None:
         """Send one Progress in the format of the protocol."""
-        await self.write(self._streaming.frame(progress))
+        if not self.is_over:
+            await self.write(self._streaming.frame(progress))
 
     async def break_silence(self) -> None:
         """Send a comment whenever the call has reported nothing for a while: proxies end a silent connection."""

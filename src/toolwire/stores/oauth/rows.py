@@ -74,6 +74,12 @@ class OAuthRows:
         grants = [grant for row in rows if (grant := _read(OAuthGrant, row)) is not None]
         return [grant for grant in grants if client_id is None or grant.client_id == client_id]
 
+    def is_revoked(self, user: str, client_id: str) -> bool:
+        """Return whether ``user`` had allowed the app ``client_id`` something, and nothing of it is left."""
+        own = 'FROM oauth_grants WHERE "user" = ? AND client_id = ?'
+        (count, revoked) = self._find(f"SELECT count(*), count(revoked) {own}", user, client_id)
+        return bool(count == revoked > 0)
+
     def list_last_uses(self, user: str) -> dict[str, float]:
         """Return when the newest token of each grant of ``user`` was issued, by the id of the grant."""
         return dict(
