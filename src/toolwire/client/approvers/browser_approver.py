@@ -1,8 +1,8 @@
-"""Ask the user on a page in the browser: a small loopback server runs as long as the question waits.
+"""Ask the user on a page in the browser. A small loopback server runs while the question waits.
 
 Rules:
-- The server answers only under its own address, and takes an answer only with the token of its page.
-- On Linux, it answers only programs of the user who was asked: other users can read the address on its command line.
+- The server responds only at its own address, and accepts an answer only with its page's token.
+- On Linux, it responds only to programs of the same user, because other users can read the URL on a command line.
 - To allow a destructive call, the user must type its name and ``yes``.
 """
 # D-19: another site or program must not answer for the user.
@@ -42,7 +42,7 @@ _MAX_BYTES = 4 << 20
 _LEVELS = {"per-call": Approval.PER_CALL, "deny": Approval.DENY}
 _TIMEOUT_S = 10.0
 _MAX_FIELDS = 5_000
-"""A form has at most 20 fields with 200 choices each."""
+"""The maximum for a form of 20 fields with 200 choices each."""
 
 
 class QuestionServer:
@@ -59,7 +59,7 @@ class QuestionServer:
         self.done: threading.Event = threading.Event()
 
     def submit(self, form: dict[str, list[str]]) -> str:
-        """Take the answer in ``form``, and return what is wrong with it, or ``""``."""
+        """Store the answer in ``form``. Return what is wrong with it, or ``""``."""
         given = {name: values[0] for name, values in form.items()}
         # D-27: in constant time, and as bytes, because compare_digest() refuses a text that is not ASCII.
         if not compare_digest(given.get("token", "").encode(), self.token.encode()):
@@ -102,11 +102,11 @@ class QuestionServer:
         return Answer(allowed=True, always=always, arguments=changed, channel="page", keep_level=level, bounds=bounds)
 
     def build_page(self, note: str = "") -> str:
-        """Return the page; ``note`` is what was wrong with the answer before."""
+        """Return the page. ``note`` says what was wrong with the previous answer."""
         return build_question_page(self.question, self.token, note, self._entered)
 
     def build_outcome(self) -> str:
-        """Return the page that is shown after the answer."""
+        """Return the page to show after the answer."""
         return _build_outcome_page(self.answer)
 
     def _end(self, answer: Answer) -> str:
@@ -130,7 +130,7 @@ class InputServer:
         self.done: threading.Event = threading.Event()
 
     def submit(self, form: dict[str, list[str]]) -> str:
-        """Take the answer in ``form``, and return what is wrong with it, or ``""``."""
+        """Store the answer in ``form``. Return what is wrong with it, or ``""``."""
         if not compare_digest(form.get("token", [""])[0].encode(), self.token.encode()):
             return "This answer was not sent from this page. Open the page again."
         action = form.get("answer", ["decline"])[0]
@@ -144,11 +144,11 @@ class InputServer:
         return self._end(InputResponse(InputAction.ACCEPT, self.entered))
 
     def build_page(self, _note: str = "") -> str:
-        """Return the page, with what was wrong with the answer before."""
+        """Return the page. It shows what was wrong with the previous answer."""
         return build_input_page(self.asked, self.token, self.entered)
 
     def build_outcome(self) -> str:
-        """Return the page that is shown after the answer."""
+        """Return the page to show after the answer."""
         if self.response is not None and self.response.action is InputAction.ACCEPT:
             return build_final_page("Sent.", "The call continues with your input.")
         return build_final_page("Nothing was sent.", "The server is told that you did not answer.")
@@ -162,11 +162,11 @@ class InputServer:
 def page_approver(
     open_url: Callable[[str], object] = webbrowser.open, *, within_s: float = DECISION_VALID_S
 ) -> Callable[[Question], Answer]:
-    """Return an approver for blocking connections that asks on a page; ``open_url`` is called with its URL.
+    """Return an approver for blocking connections that asks on a page. ``open_url`` is called with the page's URL.
 
     A question that is not answered within ``within_s`` seconds is denied with the reason "timeout".
     """
-    # XL-049: without an answer of the user, a call is not made.
+    # XL-049: without the user's answer, the call is not made.
 
     def approve(question: Question) -> Answer:
         question_server = QuestionServer(question)
@@ -179,7 +179,7 @@ def page_approver(
 def page_input_provider(
     open_url: Callable[[str], object] = webbrowser.open, *, within_s: float = DECISION_VALID_S
 ) -> Callable[[InputRequest], InputResponse]:
-    """Return a ``provide_input`` for blocking connections that asks on a page; ``open_url`` is called with its URL.
+    """Return a ``provide_input`` for blocking connections that asks on a page. ``open_url`` gets the page's URL.
 
     A question that is not answered within ``within_s`` seconds is cancelled.
     """
@@ -196,7 +196,7 @@ def page_input_provider(
 def apage_input_provider(
     open_url: Callable[[str], object] = webbrowser.open, *, within_s: float = DECISION_VALID_S
 ) -> Callable[[InputRequest], Any]:
-    """Return a ``provide_input`` like that of ``page_input_provider``, for asynchronous connections."""
+    """Do the same as ``page_input_provider``, for asynchronous connections."""
     blocking = page_input_provider(open_url, within_s=within_s)
 
     async def provide(asked: InputRequest) -> InputResponse:
@@ -207,9 +207,9 @@ def apage_input_provider(
 
 def _serve_page(page: QuestionServer | InputServer, open_url: Callable[[str], object], within_s: float) -> None:
     """Serve ``page`` until it is answered, at most ``within_s`` seconds."""
-    # Only this machine can reach it, at a port that no other program could know before.
+    # Only this machine can reach it, at a port that no other program could know in advance.
     server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(page))
-    # A browser may keep a connection open, which must not keep this program running.
+    # A browser can keep a connection open. That must not keep this program running.
     server.daemon_threads = True
     page.port = server.server_port
     serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
@@ -225,7 +225,7 @@ def _serve_page(page: QuestionServer | InputServer, open_url: Callable[[str], ob
 
 def _handler(question_server: QuestionServer | InputServer) -> type[BaseHTTPRequestHandler]:  # noqa: C901 - a class that knows its question_server, in one piece
     class QuestionHandler(BaseHTTPRequestHandler):
-        """Answers for one question_server."""
+        """Handles the requests to one question server."""
 
         timeout = _TIMEOUT_S
 
@@ -253,13 +253,13 @@ def _handler(question_server: QuestionServer | InputServer) -> type[BaseHTTPRequ
             question_server.done.set()
 
         def _is_ours(self) -> bool:
-            """Return whether the page itself or the user who opened it sent this request; else refuse it."""
+            """Return whether the page itself, or the user who opened it, sent this request. Otherwise refuse it."""
             own = f"127.0.0.1:{question_server.port}"
-            # A page of another site can post a form to a loopback address: its Origin gives it away.
+            # Another site's page can post a form to a loopback address, but its Origin shows that.
             elsewhere = self.headers.get("Origin") not in (None, f"http://{own}")
             elsewhere |= self.command == "POST" and self.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin"
-            # Another Host is a name of another site that leads to this machine (DNS rebinding). A browser without
-            # Sec-Fetch-Site is judged by its Origin, and by the token.
+            # A different Host is another site's name that resolves to this machine (DNS rebinding). A browser without
+            # Sec-Fetch-Site is judged by its Origin and by the token.
             if self.headers.get("Host") != own or elsewhere:
                 self._send(403, build_final_page("This page accepts requests only at its own address."))
                 return False
@@ -307,22 +307,22 @@ _TABLE = Path("/proc/net/tcp")
 # Root can act as every user anyway.
 _ROOT = 0
 _LISTENS = "0A"
-# The table shows a closed connection with the user 0 and without a socket. It must not pass for one of root.
+# The table lists a closed connection with user 0 and without a socket. It must not be mistaken for root's.
 _NO_SOCKET = "0"
 
 
 def is_other_user(peer_port: int, own_port: int, table: Path = _TABLE) -> bool:
-    """Return whether another user has the other end of a connection from ``peer_port`` to ``own_port``.
+    """Return whether the other end of a connection from ``peer_port`` to ``own_port`` belongs to another user.
 
-    Only Linux can tell. On other systems, and without a table of connections, the result is False. If the other end is
-    already closed, it has no user any more and counts as another user's: a browser does not close before it has the
-    page.
+    Only Linux can tell. On other systems, and without a connection table, the result is False. If the other end is
+    already closed, it has no user any more and counts as another user's, because a browser does not close a connection
+    before it has the page.
     """
     try:
         text = table.read_text("ascii")
     except OSError:
         return False
-    # The table of a busy machine has thousands of rows, of which few are about this port.
+    # A busy machine's table has thousands of rows. Few are about this port.
     own = f":{own_port:04X} "
     rows = [line.split() for line in text.splitlines()[1:] if own in line]
     if not any(row[1].endswith(f":{own_port:04X}") and row[3] == _LISTENS for row in rows):

@@ -1,1 +1,1 @@
-"""Run one call of a tool: checks, consent, questions, retries. Imports client.discovery and client.transport."""
+"""Run a tool call: checks, consent, questions, retries. Imports client.discovery and client.transport."""

@@ -1,12 +1,12 @@
-"""Hold what the user agreed to for the tools of one connection, by their definitions, and record each decision.
+"""Hold the user's agreements about one connection's tools, by tool definition, and record each decision.
 
 Rules:
-- What a server declares can only tighten. A claim that a tool only reads counts if the method of its requests proves
-  it, or after the user agreed to the list of these tools.
-- An agreement is bound to one definition of one tool. If any part of it changes, the agreement is void.
-- Each decision is recorded, also the one that no approver could be asked.
+- A server's declarations can only require more consent. The claim that a tool only reads counts if the request method
+  proves it, or after the user agreed to the list of these tools.
+- An agreement is bound to one definition of one tool. If any part of the definition changes, the agreement is void.
+- Each decision is recorded, even if there was no approver to ask.
 """
-# QF-01. XL-044: a site cannot waive consent by its own claim. XL-048, D-04: what was approved is one definition.
+# QF-01. XL-044: a site's own claim cannot waive consent. XL-048, D-04: an approval covers one definition.
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ _CREDENTIAL_CHANGED = "You approved this tool with other credentials, or with no
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallParties:
-    """Who calls and who is called.
+    """The caller and the server of a call.
 
-    ``site`` is the origin of the server and ``title`` its own name for itself. ``name`` is the name of the connection
-    in ``session``. ``preferences`` are those of the session and the connection together. ``credential`` returns how
-    requests of a tool are signed at that moment. ``program`` is the command of a program that is called instead.
+    ``site`` is the server's origin, and ``title`` is its own name for itself. ``name`` is the connection's name in
+    ``session``. ``preferences`` combines the session's and the connection's. ``credential`` returns how a tool's
+    requests are signed at that moment. ``program`` is the command, if a program is called instead.
     """
 
     session: Session
@@ -63,9 +63,9 @@ class CallParties:
 
 
 class DefinedTool(NamedTuple):
-    """A tool with its definition, which is costly to compute and needed for each question.
+    """A tool with its definition, which is slow to compute and needed for each question.
 
-    ``key`` is that of grants, and ``agreement`` that of the user's trust in the site's word.
+    ``key`` identifies its grants, and ``agreement`` the user's trust in the site's claims.
     """
 
     tool: Tool
@@ -75,7 +75,7 @@ class DefinedTool(NamedTuple):
 
 
 class ClaimedRead(NamedTuple):
-    """A tool that only its site calls read-only, what an operator would trust, and how it differs from before."""
+    """A tool that only its site calls read-only: what an operator would trust, and what has changed since."""
 
     tool: Tool
     key: GrantKey
@@ -84,10 +84,10 @@ class ClaimedRead(NamedTuple):
 
 
 class Agreements:
-    """The user's agreements for the tools of one connection.
+    """The user's agreements about one connection's tools.
 
-    ``target`` returns the method and URL of a tool; ``plan`` returns all else that decides what a call of it sends.
-    ``before`` are those of the same connection to the same tools, whose definitions are known.
+    ``target`` returns a tool's method and URL. ``plan`` returns everything else that decides what a call sends.
+    ``before`` are the previous agreements of this connection, if its tools are the same. Their definitions are reused.
     """
 
     def __init__(
@@ -108,11 +108,11 @@ class Agreements:
 
     def definitions(self, tools: Iterable[Tool]) -> list[dict[str, Json]]:
         """Return the definition of each tool, as ``toolwire.lock`` holds it."""
-        # FU-01: a key that the user adds later is no change of the site.
+        # FU-01: a key that the user adds later does not change the site.
         return [{**self.define(tool).parts, "credential": ""} for tool in tools]
 
     def check_claims(self, catalog: Catalog) -> Catalog:
-        """Return ``catalog`` with ``claimed_safe`` for ``safe`` in each tool that the user has not agreed to."""
+        """Return ``catalog``. Tools that the user has not agreed to get ``claimed_safe`` instead of ``safe``."""
         tools = tuple(self._check_claim(tool) for tool in catalog.tools)
         unchanged = all(one is other for one, other in zip(tools, catalog.tools, strict=True))
         return catalog if unchanged else replace(catalog, tools=tools)
@@ -128,14 +128,14 @@ class Agreements:
             self._agreed.add(id(tool))
             self._trusted[id(tool)] = key
             return tool
-        # The claim is kept beside the fact, so that a user can be told why a call is asked about.
+        # The claim stays next to the fact, so that a question can say why it is asked.
         doubted = copy_tool(tool, safe=False, claimed_safe=True)
-        # GR-04: a definition has the claim and not whether it is believed, so that of both is one.
+        # GR-04: a definition contains the claim, not whether it is trusted, so both forms have the same definition.
         self._defined[id(doubted)] = self.define(tool)._replace(tool=doubted)
         return doubted
 
     def find_claims(self, tools: Iterable[Tool]) -> list[ClaimedRead]:
-        """Return those of ``tools`` that an operator can trust to only read, and does not trust yet. It may block."""
+        """Return the ``tools`` that an operator could trust to be read-only, but does not trust yet. It can block."""
         # QF-01
         trust, found = self._session.trust, list[ClaimedRead]()
         for tool in tools if trust is not None else ():
@@ -151,7 +151,7 @@ class Agreements:
         return self._session.trust is not None and (tool.claimed_safe or id(tool) in self._trusted)
 
     def has_trust_changed(self, tool: Tool) -> bool:
-        """Return whether operators trust ``tool`` now, and did not before, or the reverse. It may block."""
+        """Return whether operators have begun or stopped to trust ``tool``. It can block."""
         trust = self._session.trust
         return trust is not None and trust.read_now(self._define_trust(tool)[0]) is not (id(tool) in self._trusted)
 
@@ -160,11 +160,11 @@ class Agreements:
         return id(tool) in self._agreed
 
     def find_unapproved(self, tools: Iterable[Tool]) -> UntrustedTools:
-        """Return the tools that would run without a question because only the site or an operator's rule says so."""
+        """Return the tools that would run without a question only because the site or an operator's rule says so."""
         waiting: list[Tool] = []
         tools, operator = tuple(tools), self._session.operator
         unasked = find_unasked_writes(tools)
-        if operator is not None:  # QF-02: a rule is about a name, and the trust in what the name means now
+        if operator is not None:  # QF-02: a rule is about a name, and trust is about what the name means now
             ids = set(map(id, unasked))
             ruled = (tool for tool in tools if id(tool) not in ids and operator.may_run(tool) and can_rule_lift(tool))
             unasked = (*unasked, *ruled)
@@ -179,26 +179,26 @@ class Agreements:
     def agree(self, tools: Iterable[Tool]) -> None:
         """Let ``tools`` run as the site declares, until their definitions change."""
         for tool in tools:
-            # XL-055: each is recorded by itself, so that a reader of the log finds it by its tool.
+            # XL-055: each one has its own record, so that readers of the log can find it by tool.
             self._agreed.add(id(tool))
             key = self.define(tool).agreement
             self._session.grants.add(key)
-            # QF-01: a change is shown against it. No call is asked about because of it: the site was never approved.
+            # QF-01: changes are shown against it. It does not cause questions, because the site was never approved.
             self._session.grants.pin_definition(key, self.define(tool).parts)
             self.record(tool, "", "agreed", NO_APPROVER)
 
     def revoke_changed(self, tools: Iterable[Tool]) -> None:
-        """Revoke the grants that were given for another definition of one of ``tools``."""
-        # XL-048: a grant must not survive a change of what it allows.
+        """Revoke the grants for other definitions of ``tools``."""
+        # XL-048: a grant must not survive a change to what it allows.
         grants, name = self._session.grants, self._parties.name
-        # The key of an agreement has a word after the id: see define().
+        # The key of an agreement has a suffix after the ID. See define().
         granted = {grant.key.tool.partition(" ")[0] for grant in grants.list_grants() if grant.key.connection == name}
         for tool in tools if granted else ():
             if tool.id in granted:
                 grants.revoke_outdated(self.define(tool).key)
 
     def find_changes(self, tool: Tool) -> tuple[Change, ...]:
-        """Return how ``tool`` differs from the definition that was approved last; empty if none was approved."""
+        """Return how ``tool`` differs from its last approved definition. Empty if none was approved."""
         known = self.define(tool)
         before = self._session.grants.find_pinned(known.key)
         return () if before is None else find_changes(before, known.parts)
@@ -227,9 +227,9 @@ class Agreements:
         return tuple(found)
 
     def count_use(self, tool: Tool, *, by_trust: bool = False) -> Callable[[], None] | None:
-        """Count a call of ``tool`` that a grant without bounds covers, or the trust in its site's word.
+        """Count a call of ``tool`` that is covered by a grant without bounds or by trust in its site.
 
-        Where that is the trust of an operator, return the function that counts it, which may block.
+        If an operator trusts the tool, return the function that counts the call. It can block.
         """
         trust, key = self._session.trust, self._trusted.get(id(tool)) if by_trust else None
         if trust is not None and key is not None:
@@ -239,7 +239,7 @@ class Agreements:
         return None
 
     def find_similar(self, tool: Tool, tools: Iterable[Tool]) -> list[SimilarTool]:
-        """Return those of ``tools`` with the effect of ``tool`` that a permission may cover with it, at most 100."""
+        """Return up to 100 of ``tools`` with the effect of ``tool`` that one permission can cover with it."""
         # QF-03
         session, preferences = self._session, self._parties.preferences.get()
         covered = find_covered(session.grants.list_grants())
@@ -255,7 +255,7 @@ class Agreements:
         ]
 
     def spend_grant(self, call: Call) -> str:
-        """Take one use of a grant with bounds that covers ``call``. Return its id, or an empty text."""
+        """Spend one use of a bounded grant that covers ``call``. Return the grant's ID, or an empty string."""
         # CC-03
         return self._session.grants.spend(self.define(call.tool).key, call.arguments)
 
@@ -268,9 +268,9 @@ class Agreements:
         similar: Sequence[SimilarTool] = (),
         tools: Iterable[Tool] = (),
     ) -> None:
-        """Keep the definition of the tool of ``call`` as approved, and with ``always`` add a grant for later calls.
+        """Store the definition of the call's tool as approved. With ``always``, add a grant for later calls.
 
-        ``similar`` are those of ``tools`` that ``bounds`` may cover too.
+        ``similar`` are the other tools that ``bounds`` can cover.
         """
         known, grants = self.define(call.tool), self._session.grants
         self._pin(call.tool)
@@ -289,9 +289,9 @@ class Agreements:
     def record(
         self, tool: Tool, bound: str, decision: str, answer: Answer, took_s: float = 0.0, *, receipt: str = ""
     ) -> None:
-        """Record a decision. ``bound`` is the digest of what was shown, ``took_s`` for how many seconds.
+        """Record a decision. ``bound`` is the digest of what was shown, and ``took_s`` is how long, in seconds.
 
-        ``receipt`` is what was signed about it, as JSON text.
+        ``receipt`` is the signed receipt, as JSON text.
         """
         self._session.audit.append(
             Decision(
@@ -311,11 +311,11 @@ class Agreements:
         )
 
     def define(self, tool: Tool) -> DefinedTool:
-        """Return the present definition of ``tool``, with the key of its grants."""
+        """Return the current definition of ``tool``, with the key of its grants."""
         # The identity is a safe key, since the entry keeps the tool alive.
         known = self._defined.get(id(tool))
         if known is None or known.tool is not tool:
-            # A table that is emptied at its limit needs no bookkeeping for each call.
+            # Emptying the table at its limit saves bookkeeping for each call.
             if len(self._defined) >= _MAX_DEFINITIONS:
                 self._defined.clear()
             parties = self._parties
@@ -326,29 +326,29 @@ class Agreements:
                 credential=parties.credential(tool).scheme,
             )
             key = GrantKey(self._session.principal, parties.name, parties.site, tool.id, definition_hash(parts))
-            # A name of its own: an agreement must not pass for a grant, which is an "always" of the user.
+            # A separate name, because an agreement must not be mistaken for a grant, which is the user's "always".
             agreement = key._replace(tool=f"{key.tool}{UNASKED}")
             known = self._defined[id(tool)] = DefinedTool(tool, parts, key, agreement)
         return known
 
     def _define_trust(self, tool: Tool) -> tuple[GrantKey, dict[str, Json]]:
-        """Return what an operator trusts for all callers, who may each have credentials of their own."""
+        """Return what an operator trusts for all callers, even if each caller has their own credentials."""
         known = self.define(tool)
         parts = {**known.parts, "credential": ""}
         return known.agreement._replace(principal=OPERATORS, definition=definition_hash(parts)), parts
 
 
 def _explain_changes(parts: set[str]) -> str:
-    """Return why the user is asked again about a tool of which these parts of the definition differ."""
+    """Return why the user is asked again about a tool whose definition differs in these parts."""
     if parts == {"credential"}:
         return _CREDENTIAL_CHANGED
-    # The user may have chosen another protocol: it is not said of the site what it may not have done.
+    # The user can have chosen another protocol, so do not blame the site for the change.
     return _TARGET_CHANGED if "target" in parts else _CHANGED
 
 
 def _mask_query(target: str) -> str:
-    """Return ``target`` with the values of its query masked."""
-    # A definition is stored in a file, and a query can hold a key.
+    """Return ``target`` with masked query values."""
+    # A definition is stored in a file, and a query can contain a key.
     address, mark, query = target.partition("?")
     return address + mark + "&".join(f"{one.partition('=')[0]}=***" for one in query.split("&") if one)
 
@@ -370,9 +370,9 @@ def build_lock_check(locked: DefinitionLock, url: str, definitions: list[dict[st
 
 
 class CurrentDefinitions:
-    """The definitions that the server of a connection has now.
+    """The current definitions of a connection's server.
 
-    All pipelines of the connection share it, so that a call that waits for an answer learns of a later change.
+    All pipelines of the connection share it, so that a call that waits for an answer sees later changes.
     """
 
     __slots__ = ("_agreements", "_peer")
@@ -382,11 +382,11 @@ class CurrentDefinitions:
         self._agreements: Agreements | None = None
 
     def update(self, peer: Peer, agreements: Agreements) -> None:
-        """Take the definitions of ``peer`` for those of now."""
+        """Make the definitions of ``peer`` the current ones."""
         self._peer, self._agreements = peer, agreements
 
     def find_digest(self, tool: Tool) -> str:
-        """Return the digest of the present definition of ``tool``, or ``""`` if the server no longer has it."""
+        """Return the digest of the tool's current definition, or ``""`` if the server no longer offers it."""
         if self._peer is None or self._agreements is None:
             return ""
         current = self._peer.find_current(tool)
@@ -394,9 +394,9 @@ class CurrentDefinitions:
 
 
 class UntrustedTools(tuple[Tool, ...]):
-    """Tools that would run without a question by their site's word alone.
+    """Tools that would run without a question only because their site says so.
 
-    ``changes`` says, by the id of a tool that was trusted or approved before, how it differs from what it was then.
+    ``changes`` says how each tool that was trusted or approved before has changed since, by tool ID.
     """
 
     changes: Mapping[str, tuple[str, ...]]

@@ -1,12 +1,12 @@
-"""Attach API keys to calls as an OpenAPI document says: in a header, a cookie or the query, one or several together.
+"""Attach API keys to calls as an OpenAPI document requires: in a header, a cookie or the query, one or several.
 
 Rules:
-- Only requests to the connection's own origin get keys, and only after everything that the user is shown was built.
-- Of the alternatives of an operation, the first is used for which all keys are given. No part of one is sent.
-- Each key is sent once. A request with the keys of its document gets no other credential.
+- Only requests to the connection's own origin get keys, and only after everything that the user sees was built.
+- An operation's first alternative for which all keys are given is used. An incomplete one is never sent.
+- Each key is sent once. A request with its document's keys gets no other credential.
 """
 
-# D-08: a key goes to its own origin. XL-118: a part of an alternative would only tell a server what is missing.
+# D-08: a key goes to its own origin. XL-118: an incomplete alternative would only tell a server what is missing.
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from toolwire.framing.visible_text import make_visible
 T = TypeVar("T")
 
 Keys: TypeAlias = Mapping[str, Secret]
-"""Keys by the names of their security schemes. The key under ``""`` is for any scheme that needs one key alone."""
+"""Keys by security scheme name. The key under ``""`` is for any scheme that needs a single key."""
 
 BEARER_KEY = "bearer key"
-"""The scheme of a credential that is a key without a name, where no scheme of the document takes it alone."""
+"""The scheme of an unnamed key if no scheme of the document accepts it by itself."""
 
 _KEY_MISSING = (
     "The server's document says that this call needs a credential, and none is given: use --key-env NAME, "
@@ -53,8 +53,7 @@ def attach_keys(flow: Flow[T], tool: Tool, keys: Keys, site: str) -> Flow[T]:
 def choose_keys(tool: Tool, keys: Keys) -> Sequence[tuple[Mapping[str, Json], Secret]]:
     """Return the schemes of the first alternative of ``tool`` that ``keys`` satisfies, each with its key.
 
-    A key without a name is used for an alternative of one scheme, for an API key rather than for a token, and for a
-    cookie only if there is nothing else.
+    An unnamed key is used for an alternative with one scheme. API keys are preferred to tokens, and cookies come last.
     """
     facts = tool.hints.get("openapi")
     alternatives = facts.get("security", ()) if isinstance(facts, Mapping) else ()
@@ -71,7 +70,7 @@ def choose_keys(tool: Tool, keys: Keys) -> Sequence[tuple[Mapping[str, Json], Se
 
 
 def explain_missing_key(tool: Tool, given: CredentialRef) -> str:
-    """Return a sentence that says which credential the OpenAPI document of ``tool`` requires beside ``given``.
+    """Return a sentence that says which credential the tool's OpenAPI document requires in addition to ``given``.
 
     It is empty if nothing is missing, as far as can be known.
     """
@@ -89,17 +88,17 @@ def explain_missing_key(tool: Tool, given: CredentialRef) -> str:
 
 
 def _rank_scheme(scheme: Mapping[str, Json]) -> tuple[bool, int]:
-    # FU-59: a cookie is the session of a browser, such as Django's, and seldom takes a key that a user was given.
+    # FU-59: a cookie is usually a browser session, such as Django's, and rarely accepts a user's key.
     return scheme.get("place") == "cookie", _KINDS.index(scheme["kind"])
 
 
 def describe_key(scheme: Mapping[str, Json]) -> str:
-    """Return which key of ``scheme`` is sent where, as a phrase for the user."""
+    """Return a phrase for the user that says which key of ``scheme`` is sent, and where."""
     return f"the key of `{scheme.get('id', '')}` {describe_key_place(scheme)}"
 
 
 def describe_key_place(scheme: Mapping[str, Json]) -> str:
-    """Return where the key of ``scheme`` is sent, as a phrase for the user."""
+    """Return a phrase for the user that says where the key of ``scheme`` is sent."""
     match scheme:
         case {"kind": "apiKey", "place": place}:
             return f"in the {place} {scheme.get('name', '')}"
@@ -112,7 +111,7 @@ def describe_key_place(scheme: Mapping[str, Json]) -> str:
 
 
 def _add_keys(request: Request, chosen: Sequence[tuple[Mapping[str, Json], Secret]], site: str) -> Request:
-    # D-08: a tool can lead to another origin, which gets no key.
+    # D-08: a tool can call another origin, which gets no key.
     if not chosen or get_origin(request.url) != site:
         return request
     for scheme, key in chosen:
@@ -142,7 +141,7 @@ def _add_key(request: Request, scheme: Mapping[str, Json], key: str) -> Request:
 
 def _set_header(request: Request, name: str, value: str) -> Request:
     field = name.encode("latin-1", "replace")
-    # Two fields of one name could be read differently by two programs.
+    # Two programs could read two fields with the same name differently.
     others = [header for header in request.headers if header[0].lower() != field]
     return request._replace(headers=(*others, (field, value.encode("latin-1", "replace"))))
 

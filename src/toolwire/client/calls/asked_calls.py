@@ -1,10 +1,10 @@
-"""Ask the user once where the same call comes twice: in parallel, or again soon after a no.
+"""Ask the user only once if the same call is made twice, in parallel or soon after a no.
 
 Rules:
-- A yes belongs to one call. The same call that comes while the question waits is not made: it gets the result of the
-  call that was asked about, with a note.
-- A no holds for a minute: the same call gets it again, and nobody is asked.
-- Once a question has its yes, the same call is another call, with a question of its own.
+- A yes covers one call. If the same call is made again while the question waits, it is not sent. It gets the first
+  call's result, with a note.
+- A no counts for a minute. The same call gets it again, and nobody is asked.
+- After a yes, the same call is a new call with its own question.
 """
 # QF-03
 
@@ -29,16 +29,16 @@ _NOTE = (
 
 
 class CallOutcome(Protocol):
-    """What is known of a call beside its result: the status of the last response, and the call that goes on."""
+    """A call's outcome besides its result: the last response's status, and the call that continues."""
 
     status: int | None
     long_call: LongCall | None
 
 
 class AskedCall:
-    """A call whose question waits. When it ``is_over``, ``result`` is what came of it; None if it was given up.
+    """A call whose question waits. When it ``is_over``, ``result`` is its result, or None if it was abandoned.
 
-    ``is_refused`` says that the user said no, and ``is_permitted`` that the yes covers later calls too.
+    ``is_refused`` means that the user said no. ``is_permitted`` means that the yes also covers later calls.
     """
 
     __slots__ = ("is_over", "is_permitted", "is_refused", "result", "state")
@@ -57,7 +57,7 @@ class AskedCall:
 
 
 class AskedCalls:
-    """The calls of a session whose questions wait, and the refusals of the last minute, by digests of calls."""
+    """A session's calls whose questions wait, and the refusals of the last minute, by call digest."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -72,7 +72,7 @@ class AskedCalls:
         return refusal if refusal is not None and self._clock() - at < REFUSAL_S else None
 
     def enter(self, key: str, state: CallOutcome) -> tuple[AskedCall, bool]:
-        """Return the call that is asked about, and whether it is this one, which then must end it."""
+        """Return the call that is asked about, and whether it is this call, which then must end it."""
         with self._lock:
             known = self._waiting.get(key)
             if known is not None:
@@ -81,7 +81,7 @@ class AskedCalls:
             return asked, True
 
     def close(self, key: str, asked: AskedCall, refusal: Problem | None = None) -> None:
-        """End the question of ``asked``: what comes from now on is another call. Keep ``refusal``, the user's no."""
+        """End the question of ``asked``. The same call is then a new one. Store ``refusal``, the user's no."""
         with self._lock:
             if self._waiting.get(key) is asked:
                 del self._waiting[key]
@@ -93,7 +93,7 @@ class AskedCalls:
 
 
 def reuse_result(asked: AskedCall, result: Result, state: CallOutcome) -> Result:
-    """Return the ``result`` of ``asked`` for the same call with ``state``, which was not made."""
+    """Return the ``result`` of ``asked`` for the same call with ``state``, which was not sent."""
     state.status, state.long_call = asked.state.status, asked.state.long_call
     if isinstance(result, Value):
         return Value(deepcopy(result.value), {**(result.notes or {}), "same_call": _NOTE})

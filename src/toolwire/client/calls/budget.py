@@ -1,10 +1,10 @@
-"""Limit how often the tools of one connection are called, and how often those that cost something.
+"""Limit how often one connection's tools are called, with a separate limit for tools that cost something.
 
 Rules:
 - A tool costs something if its site declares ``credits`` or ``paid``. Documents do not declare how much.
-- A call counts when it is sent. Its retries are the same call.
+- A call is counted when it is sent. Retries are not counted again.
 """
-# XL-064: the user bounds what a model can spend. XL-073
+# XL-064: the user limits what a model can spend. XL-073
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from toolwire.limits.throttle import build_rate_limited
 
 from .session import Session
 
-# A server must not stop a tool for ever with one response.
+# One response must not let a server block a tool for ever.
 _MAX_PAUSE_S = 86_400.0
 
 
 class Budget(NamedTuple):
-    """The limits of one connection and what remains of them. The counts go on when the server is fetched again."""
+    """One connection's limits, and how much of them is left. A new fetch of the server does not reset the counts."""
 
     throttle: Throttle
     costs: CostBudget
@@ -38,7 +38,7 @@ class Budget(NamedTuple):
 
     def take(self, tool: Tool) -> Problem | None:
         """Count a call that is about to be sent and return None, or return why it must not be sent."""
-        # The throttle first: a call that must wait has not cost anything.
+        # Check the rate limit first, because a call that must wait costs nothing.
         wait = self.throttle.take(tool)
         if wait > 0.0:
             return build_rate_limited(tool, wait, self.throttle.explain_wait(tool))
@@ -62,7 +62,7 @@ _COSTLY = (Cost.CREDITS, Cost.PAID)
 
 
 class CostBudget:
-    """Counts the costly calls of one connection. With ``limit`` None they are not counted."""
+    """Counts one connection's costly calls. With ``limit=None``, they are not counted."""
 
     __slots__ = ("_limit", "_lock", "_used")
 
@@ -72,7 +72,7 @@ class CostBudget:
         self._lock = Lock()
 
     def count_remaining(self, tool: Tool) -> int | None:
-        """Return how many costly calls are left; None if ``tool`` costs nothing or there is no limit."""
+        """Return how many costly calls are left, or None if ``tool`` costs nothing or there is no limit."""
         if self._limit is None or tool.cost not in _COSTLY:
             return None
         return self._limit - self._used

@@ -1,14 +1,14 @@
 """Run a call of one connection: checks, consent, limits, then the server.
 
 Rules:
-- The request is built before the user is asked. A call that cannot be sent is refused without a question.
-- What was shown is what is sent: the built request, if nothing that it is bound to has changed meanwhile.
-- A later request of the same call that differs, or goes to another URL, needs a new question.
+- The request is built before the user is asked. If it cannot be sent, the call is refused without a question.
+- The request that was shown is the one that is sent, if nothing that it is bound to has changed meanwhile.
+- If a later request of the same call differs or goes to another URL, it needs a new question.
 - A redirect to another path needs a new question, unless the call only reads and no question was asked.
 - Only calls that are sent count against the limits.
 """
 
-# XL-050, D-20: an answer permits one request and no other. XL-064: a call that is refused costs nothing.
+# XL-050, D-20: an answer permits a single request. XL-064: a refused call costs nothing.
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ from .session import Session
 T = TypeVar("T")
 
 DEFAULT_WAIT_S = 100.0
-"""How long a call waits for the end of a call that goes on at the server, if nothing else is said."""
+"""How long a call waits by default for a call that continues on the server, in seconds."""
 
 _MAX_REDIRECTS = 3
 _REDIRECTED = "The server redirects this call to an address that you have not seen."
@@ -97,12 +97,12 @@ class _CheckedCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTerms:
-    """What holds for the calls of one connection, also after its server was fetched again.
+    """The settings of one connection's calls. They stay the same when its server is fetched again.
 
-    ``name`` is the connection's name in ``session``. ``preference_store`` has the levels that the user keeps for sites.
-    ``credential`` returns how requests of a tool are signed at that moment. ``locked`` refuses tools that differ from
-    their locked definitions. ``wait_s`` is how long a call waits for the end of a call that goes on at the server.
-    ``program`` is the command of the program that is called, if it is one.
+    ``name`` is the connection's name in ``session``. ``preference_store`` contains the user's stored rules for sites.
+    ``credential`` returns how a tool's requests are signed at that moment. ``locked`` refuses tools that differ from
+    their locked definitions. ``wait_s`` is how long to wait for a call that continues on the server. ``program`` is the
+    command, if a local program is called.
     """
 
     session: Session
@@ -117,10 +117,10 @@ class CallTerms:
 
 
 class CallPipeline:
-    """What each call of one connection passes before it is sent.
+    """Everything that each call of one connection passes before it is sent.
 
-    ``earlier`` is the pipeline of the same connection before its server was fetched again: limits keep their counts.
-    ``known`` has the definitions of the tools of ``peer``, if these are the same.
+    ``earlier`` is the connection's pipeline before its server was fetched again. Limits keep their counts. ``known``
+    contains the definitions of the peer's tools, if they have not changed.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class CallPipeline:
         self.session: Session = terms.session
         self.name: str = terms.name
         self.peer: Peer = peer
-        # As the site declares it: below, claims are taken out of self.peer, and agree() needs them again.
+        # As the site declares it. Claims are removed from self.peer below, and agree() needs them again.
         self._declared_peer = peer
         self.site: str = get_origin(peer.url)
         self._home = f"{self.site}/"
@@ -146,7 +146,7 @@ class CallPipeline:
         self.costs: CostBudget = self._budget.costs
         given = merge_preferences(terms.session.preferences, terms.preferences)
         self.preferences: CurrentPreferences = CurrentPreferences(given, terms.preference_store, self.site)
-        # Loaded here once: the name in a codec costs one more function call each time (docs/decisions/0049).
+        # Loaded here once, because the name in a codec costs one more function call each time (docs/decisions/0049).
         self._codec = codec = replace(codec, send=load_function(codec.send))
         wait_s = terms.wait_s
         self.waits: WaitLimits = WaitLimits(
@@ -168,7 +168,7 @@ class CallPipeline:
             plan=lambda tool: None if codec.plan is None else codec.plan(self.peer, tool),
             before=known,
         )
-        # Only in HTTP does the method itself say that a call reads; elsewhere it is the site's word.
+        # Only in HTTP does the method itself show that a call only reads. Elsewhere, the site just claims it.
         if not codec.safe_by_method:
             self.peer = replace(peer, catalog=agreements.check_claims(peer.catalog))
         arguments = build_arguments_check()
@@ -192,9 +192,9 @@ class CallPipeline:
             notices=agreements.find_reasons,
             operator=self.session.operator,
         )
-        # The order is the order of refusal: the lock, the arguments and what the tool requires need no user.
+        # The lock, the arguments and the tool's requirements come first, because a refusal by them needs no user.
         lock = () if terms.locked is None else (build_lock_check(terms.locked, peer.url, self.definitions()),)
-        # Without such a tool, no call pays for the check.
+        # Without such a tool, calls skip the check.
         has_needs = any(tool.requirements is not NO_REQUIREMENTS for tool in self.peer.catalog.tools)
         context = (check_own_context,) if has_needs else ()
         self.checks: tuple[Check, ...] = (*lock, arguments, *context, consent)
@@ -208,20 +208,20 @@ class CallPipeline:
         return None if cancel is None else cancel(self.peer, request)
 
     def end_session(self) -> Request | None:
-        """Return the request that ends the session at the server, or None if there is no session."""
+        """Return the request that ends the session on the server, or None without a session."""
         end_session = self._codec.end_session
         return None if end_session is None else end_session(self.peer)
 
     def rebuild(self, peer: Peer, known: Agreements | None = None) -> CallPipeline:
-        """Return the pipeline of this connection after its server was fetched again as ``peer``.
+        """Return this connection's pipeline after its server was fetched again as ``peer``.
 
-        Limits keep their counts. A grant stays valid if the definition is the same, and is void otherwise. The user is
-        asked again about a tool that the site lets run without a question, unless they agreed to this definition.
-        ``known`` has the definitions of the tools of ``peer``, if these are the same.
+        Limits keep their counts. A grant stays valid only if the definition is the same. The user is asked again about
+        a tool that the site lets run without a question, unless they agreed to this definition. ``known`` contains the
+        definitions of the peer's tools, if they have not changed.
         """
-        # XL-048, D-04: consent is to a definition, so a changed definition ends it.
+        # XL-048, D-04: consent covers a definition, so a changed definition ends it.
         pipeline = CallPipeline(self._terms, peer, self._codec, earlier=self, known=known)
-        # Called for its effect: it marks the tools whose present definition the user has agreed to.
+        # Called for its side effect: it marks the tools whose current definition the user has agreed to.
         pipeline.find_unapproved()
         self.session.renew(self.name, pipeline.peer.catalog)
         return pipeline
@@ -236,11 +236,11 @@ class CallPipeline:
         return self._agreements.find_unapproved(self.peer.catalog.tools)
 
     def find_claims(self) -> list[ClaimedRead]:
-        """Return the tools that an operator can trust to only read, and does not trust yet. It may block."""
+        """Return the tools that an operator could trust to be read-only, but does not trust yet. It can block."""
         return self._agreements.find_claims(self.peer.catalog.tools)
 
     def trust_claims(self, claims: Iterable[ClaimedRead]) -> None:
-        """Keep that operators trust ``claims`` as they are defined. It may block.
+        """Store that operators trust ``claims`` as they are defined now. It can block.
 
         Raises:
             ConnectionError: it cannot be stored.
@@ -254,7 +254,7 @@ class CallPipeline:
         return self._agreements.depends_on_trust(tool)
 
     def has_trust_changed(self, tool: Tool) -> bool:
-        """Return whether the trust of operators in ``tool`` is another now. It may block."""
+        """Return whether operators have begun or stopped to trust ``tool``. It can block."""
         return self._agreements.has_trust_changed(tool)
 
     def has_grant(self, tool: Tool) -> bool:
@@ -288,14 +288,14 @@ class CallPipeline:
         return effective_level(tool, preferences, has_agreement=is_agreed)
 
     def agree(self, tools: tuple[Tool, ...]) -> CallPipeline:
-        """Return the pipeline in which ``tools`` run as the site declares, until their definitions change."""
+        """Return a pipeline in which ``tools`` run as the site declares, until their definitions change."""
         self._agreements.agree(tools)
         return self.rebuild(self._declared_peer, self._agreements)
 
     def run(self, call: Call, state: CallState | None = None) -> Flow[Result]:
-        """Return the result of ``call``: checks first, then the user if needed, then the server.
+        """Check ``call``, ask the user if needed, call the server, and return the result.
 
-        ``state`` is kept up to date. It may have what the user approved of this call when it was run before.
+        ``state`` is updated. It can contain what the user approved in an earlier run of this call.
         """
         state = CallState(waits=self.waits) if state is None else state
         flows: list[Flow[Result]] = []
@@ -331,7 +331,7 @@ class CallPipeline:
             return result
         # Only a store of decisions raises it: requests are sent by the driver.
         except ConnectionError as error:
-            # XL-055: what cannot be recorded is not done.
+            # XL-055: a decision that cannot be recorded does not count.
             text = f"{call.tool.name} was not called, because decisions cannot be stored now ({error})."
             return Problem(kind=Kind.OVERLOADED, message=text, can_retry=True, retry_after_ms=5_000)
         finally:
@@ -340,8 +340,8 @@ class CallPipeline:
                 flow.close()
 
     def _check(self, call: Call, state: CallState) -> _CheckedCall | Result:
-        """Return ``call`` with its request built, and the question that it needs, or how it ends without either."""
-        copied = copy_arguments(call)  # the caller may change its own arguments while the user reads them
+        """Return ``call`` with its built request and the question that it needs, or how it ends without them."""
+        copied = copy_arguments(call)  # the caller could change its own arguments while the user reads them
         if isinstance(copied, Problem):
             return copied
         verdict = apply_checks(copied, self.checks)
@@ -357,21 +357,21 @@ class CallPipeline:
         prepared = prepare_call(self._codec, self.peer, copied, self._terms.retries, is_held=is_held, is_start=is_start)
         if not isinstance(prepared, PreparedCall):
             return prepared
-        # The comparison of texts comes first, because it is cheap and nearly every call stays on its site.
+        # Compare the texts first. That is cheap, and nearly every call stays on its site.
         if question is None and prepared.request is not None and not prepared.request.url.startswith(self._home):
             question = build_origin_question(prepared, self.site, self.session.rules)
         return _CheckedCall(prepared, question, verdict)
 
     def _record_unasked(self, call: Call, verdict: Verdict) -> Flow[None]:
-        """Count the use of the permission or the trust that lets ``call`` run, and record the operator's rule.
+        """Count a use of the permission or trust that lets ``call`` run, and record the operator's rule.
 
         A rule for a tool whose site is trusted is recorded once.
         """
         # QF-02, QF-03
-        # A call that a limit refuses is no use.
+        # A call that a limit refuses does not count as a use.
         operator, tool = self.session.operator, call.tool
         if (count := self._agreements.count_use(tool, by_trust=verdict is not PERMITTED)) is not None:
-            yield BlockingTask(count)  # the place may be a database
+            yield BlockingTask(count)  # the place can be a database
         if operator is None or not self._agreements.is_agreed(tool) or operator.find(call) is None:
             return
         if effective_level(tool, self.preferences.get(), has_agreement=True) is not Approval.AUTO:
@@ -381,9 +381,9 @@ class CallPipeline:
             operator.record(call, "agreed")
 
     def find_question(self, call: Call) -> Question | None:
-        """Return what the user would be asked about ``call`` now, or None. Nothing is asked, counted or sent.
+        """Return the question that ``call`` would cause now, or None. Nothing is asked, counted or sent.
 
-        A question that only comes up while the call runs, such as one of its server, is not known yet.
+        Questions that arise while the call runs, such as the server's, are not included.
         """
         copied = copy_arguments(call)
         verdict = None if isinstance(copied, Problem) else apply_checks(copied, self.checks)
@@ -403,19 +403,19 @@ class CallPipeline:
             prepared.flow.close()
 
     def admit_input(self, flow: Flow[T], call: Call, running: list[CallInput] | None = None) -> Flow[T]:
-        """Run ``flow``, the run of ``call``, and admit what its server asks the user meanwhile.
+        """Run ``flow``, which runs ``call``, and admit the server's questions to the user meanwhile.
 
         Its questions are in ``running`` until it ends.
         """
         return CallInput(self._parties, self._agreements, call).run(flow, running)
 
     def asks_while_listening(self) -> bool:
-        """Return whether the server may ask the user on the stream of its changes."""
+        """Return whether the server can ask the user on its change stream."""
         asks = self._codec.asks_while_listening
         return asks is not None and asks(self.peer)
 
     def find_long_call(self, call_id: str, tool: Tool | None, *, can_ask: bool) -> LongCall:
-        """Return the long call of that id, which may have been started by another program of the same user."""
+        """Return the long call with this ID. Another program of the same user can have started it."""
         return LongCall(self._codec, self.peer, call_id, tool, can_ask=can_ask)
 
     def list_long_calls(self, limit: int, cursor: str) -> Flow[CallPage | Problem]:
@@ -423,18 +423,18 @@ class CallPipeline:
         return list_calls(self._codec, self.peer, limit, cursor)
 
     def record_end(self, result: Result) -> Result:
-        """Return ``result``, that of a long call, and remember its texts."""
+        """Return ``result``, a long call's result, and remember its texts."""
         data_flow = self.session.data_flow
         if data_flow is not None:
             data_flow.add_texts(self.name, list_texts(model_content(result)))
         return result
 
     def _finish_problem(self, tool: Tool, problem: Problem, state: CallState) -> Flow[Result]:
-        """Return the result of a call that ended with ``problem``, or that goes on at the server."""
+        """Return the result of a call that ended with ``problem``, or that continues on the server."""
         result: Result = problem
         call_id = find_call_id(problem)
         if call_id:
-            # LC-05: the questions of the call are over. What follows only reads how it stands.
+            # LC-05: the call's questions are over. From here on, only its status is read.
             state.long_call = long_call = LongCall(self._codec, self.peer, call_id, tool, can_ask=state.can_ask)
             if state.waits is not None and self._codec.long_calls is not None:
                 wait_ms = problem.retry_after_ms
@@ -455,7 +455,7 @@ class CallPipeline:
 
     def _add_notices(self, question: Question, prepared: PreparedCall) -> Question:
         tool, reasons = prepared.call.tool, question.reasons
-        # No refusal: a document can ask for more than its server does.
+        # Do not refuse the call: a document can require more than its server does.
         if missing := self._explain_missing_key(tool):
             reasons = (*reasons, missing)
         if relies_on_claim(self.peer, tool, prepared.request, self._terms.retries):
@@ -466,7 +466,7 @@ class CallPipeline:
         return explain_missing_key(tool, self._terms.credential(tool))
 
     def _converse(self, prepared: PreparedCall, question: Question | None, state: CallState) -> Flow[Result]:
-        """Run ``prepared`` to its end. The approved request is sent as it is; another one needs a question."""
+        """Run ``prepared`` to its end. The approved request is sent unchanged. Any other request needs a question."""
         tool, approved, step = prepared.call.tool, prepared.request, prepared.step
         sent = approved
         data_flow = self.session.data_flow
@@ -482,12 +482,12 @@ class CallPipeline:
                 if isinstance(reply, Problem) and "onward" in reply.details:
                     reply = yield from self._follow_redirects(prepared.replace_step(step), reply, question, state)
             self._record_reply(tool, step, reply, state)
-            # A confirmation goes with the same call too, in its body where a protocol has no header fields.
+            # A confirmation belongs to the same call. Protocols without header fields send it in the body.
             is_answered = isinstance(step, (InputRequest, Question)) or (isinstance(step, Pause) and step.is_poll)
             end = (yield from read_large(prepared.flow, reply)) if state.is_large else resume_flow(prepared.flow, reply)
             if isinstance(end, FlowEnd):
                 return add_response_fields(end.value, self.peer.url if sent is None else sent.url, reply, self.site)
-            # A request equal to the approved one, such as a repetition, needs no further question.
+            # A request that equals the approved one, such as a retry, needs no further question.
             step = mark_approved(end, like=approved)
             following = find_request(step)
             sent = following or sent
@@ -503,7 +503,7 @@ class CallPipeline:
             approved = following
 
     def _answer_server(self, prepared: PreparedCall, question: Question, state: CallState) -> Flow[Answer | Problem]:
-        """Return the user's yes to ``question`` of the server, signed if it wants that; or why the call ends."""
+        """Return the user's yes to the server's ``question``, signed if required, or why the call ends."""
         terms, tool, session = question.receipt, prepared.call.tool, self.session
         if terms is not None and (refusal := find_signing_refusal(session.receipt_key, terms, tool)) is not None:
             return refusal
@@ -515,7 +515,7 @@ class CallPipeline:
         key = session.receipt_key() if terms is not None and session.receipt_key is not None else None
         if terms is None or key is None:
             return Answer(allowed=terms is None)
-        # CC-06: only here is a decision of the user known, about exactly this call.
+        # CC-06: only here is the user's decision about exactly this call known.
         bound, request = state.last_binding, prepared.request or Request("", self._home)
         signed = sign_decision(key, prepared.call, request, terms, now=session.wall(), shown=bound)
         answer = Answer(allowed=True, channel="receipt", receipt=signed.receipt)
@@ -526,20 +526,20 @@ class CallPipeline:
         state.is_large = isinstance(reply, Response) and len(reply.body) > LARGE_BYTES
         if isinstance(reply, Response):
             state.status = reply.status
-            # LC-05: a call that goes on may be said by 503 with its address, which is no sign of too many calls.
+            # LC-05: a server can report a call that continues with 503 and its URL. That does not mean too many calls.
             if reply.status >= 400 and not get_header(reply.headers, b"location"):
                 self.throttle.record_response(tool, reply)
-        elif isinstance(step, Pause):  # the server asked for this wait, and what follows is one more call
+        elif isinstance(step, Pause):  # the server asked for this wait; the next request is another call
             self.throttle.take(tool, has_waited=True)
 
     def _ask_again(self, prepared: PreparedCall, question: Question, state: CallState) -> Flow[Problem | None]:
-        """Ask about a call that has begun, and return the Problem that ends it, or None if it may go on."""
+        """Ask about a call that has begun. Return the Problem that ends it, or None if it can continue."""
         permitted = yield from self._questions.ask_permission(prepared, question, state)
         if permitted is prepared:
             return None
         if isinstance(permitted, Problem):
             return permitted
-        permitted.flow.close()  # its first request was sent with other arguments
+        permitted.flow.close()  # its first request was sent with different arguments
         return build_denial(
             f"{prepared.call.tool.name} was stopped: arguments cannot change while the call is being prepared."
         )
@@ -564,7 +564,7 @@ class CallPipeline:
 
 
 def _record_progress(flow: Flow[Result], data_flow: DataFlow, name: str) -> Flow[Result]:
-    """Run ``flow`` and return its value; the texts of its progress are remembered."""
+    """Run ``flow`` and return its value. The texts of its progress are remembered."""
     reply: Any = None
     try:
         while True:

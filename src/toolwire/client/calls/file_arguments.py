@@ -1,9 +1,9 @@
-"""Turn the files among the arguments of a call into what the tool takes, before they are checked and shown.
+"""Convert a call's file arguments into the form that the tool accepts, before they are checked and shown.
 
 Rules:
-- Only an object of the program is a file: a ``Path``, ``Image``, ``Audio`` or ``File``, or a handle that the connection
-  gave out. No text is ever used as a path, so no text of a model or a site makes this program read a file.
-- The question to the user shows which file goes to the site, with its size and its digest.
+- Only the program's own objects are files: a ``Path``, ``Image``, ``Audio`` or ``File``, or a handle from the
+  connection. A text is never used as a path, so a model or a site cannot make this program read a file.
+- The question shows the user which file is sent to the site, with its size and digest.
 """
 # MC-07, D-35
 
@@ -39,14 +39,14 @@ _MAX_BRANCHES: Final = 100
 
 
 class FileArguments(NamedTuple):
-    """A call with its files as texts, and what each of them is, by the name of its argument."""
+    """A call with its files as texts, and a description of each file by argument name."""
 
     call: Call
     files: Mapping[str, str]
 
 
 def has_files(arguments: Any) -> bool:
-    """Return whether a file or a handle may be among ``arguments``; of a list, only the first item is looked at."""
+    """Return whether ``arguments`` can contain a file or a handle. Only the first item of a list is checked."""
     return isinstance(arguments, Mapping) and any(
         _may_be_file(value[0] if type(value) is list and value else value) for value in arguments.values()
     )
@@ -57,9 +57,9 @@ def _may_be_file(value: Any) -> bool:
 
 
 def read_file_arguments(call: Call, resources: Resources | None) -> FileArguments | Problem:
-    """Return ``call`` with its files read and written as its tool takes them, or why a file cannot be sent.
+    """Return ``call`` with its files in the form that its tool accepts, or why a file cannot be sent.
 
-    A handle of ``resources`` is a file where the tool takes one; elsewhere it is a text like any other.
+    A handle of ``resources`` is a file if the tool accepts one there. Otherwise it is an ordinary text.
     """
     arguments, files, faults = dict(call.arguments), dict[str, str](), dict[str, str]()
     for name, value in call.arguments.items():
@@ -83,10 +83,10 @@ def read_file_arguments(call: Call, resources: Resources | None) -> FileArgument
 
 
 def _read(item: Any, form: _FileForm, resources: Resources | None) -> tuple[Json, str]:
-    """Return a file in the form that a tool takes, and what it is, for the user; another value as it is.
+    """Return a file in the form that the tool accepts, and its description for the user. Return other values unchanged.
 
     Raises:
-        ValueError: it cannot be read or sent; the message is the end of a sentence.
+        ValueError: the file cannot be read or sent. The message is the end of a sentence.
     """
     if type(item) is str:
         resource = resources.find(item) if resources is not None and form.is_declared else None
@@ -118,16 +118,16 @@ def _read_path(path: Path) -> Content:
 
 
 class _FileForm(NamedTuple):
-    """How an argument takes a file. ``is_declared`` says that its schema speaks of one, and not of any text."""
+    """How an argument accepts a file. ``is_declared`` means that its schema declares a file and not just a text."""
 
     write: Callable[[Content], Json]
     is_declared: bool
 
 
 def _find_form(tool: Tool, name: str, *, in_list: bool) -> _FileForm:
-    """Return how the argument ``name`` takes a file.
+    """Return how the argument ``name`` accepts a file.
 
-    The type and name go with it wherever that is possible: in a ``data:`` URL, or in an object.
+    The media type and name are sent with it if possible, in a ``data:`` URL or an object.
     """
     root = tool.input_schema
     branches = list(_iterate_branches(tool.parameters.get(name, {}), root))
@@ -142,7 +142,7 @@ def _find_form(tool: Tool, name: str, *, in_list: bool) -> _FileForm:
             return _FileForm(partial(_encode, encode), True)
     if any(find_content_kind(one) for one in branches):
         return _FileForm(build_form_of, True)
-    # A protocol such as OpenTool cannot name the encoding; a data: URL says by itself what it is.
+    # A protocol such as OpenTool cannot name the encoding. A data: URL contains it.
     return _FileForm(build_data_url if texts or not tool.parameters else _refuse, False)
 
 
@@ -155,7 +155,7 @@ def _refuse(_: Content) -> Json:
 
 
 def _iterate_branches(schema: Json, root: Schema) -> Iterator[Schema]:
-    """Yield ``schema`` and the choices in it that say something, with references followed."""
+    """Yield ``schema`` and its meaningful alternatives, with references resolved."""
     waiting: list[Json] = [schema]
     for _ in range(_MAX_BRANCHES):
         if not waiting:
@@ -177,6 +177,6 @@ def _get_list(schema: Schema, word: str) -> list[Json]:
 
 
 def _describe(where: str, content: Content) -> str:
-    """Return what is sent, for the user: the file or the name, the type, the size and the digest."""
+    """Return a description of what is sent, for the user: path or name, media type, size and digest."""
     digest = sha256(content.data).hexdigest()
     return f"{where} ({content.media_type}, {len(content.data):,} bytes, SHA-256 {digest})"

@@ -1,11 +1,11 @@
-"""Wait until the user has granted a tool access to a provider, if its server names a page and an address for that.
+"""Wait until the user has granted a tool access to a provider, if the server names a page and a URL to poll.
 
 Rules:
-- The user sees the page. The client requests only the address beside it, with GET, and not longer than the user has.
-- The call is then made again, from the beginning. What the user approved covers it if it is the same call.
+- The user sees the page. The client only polls the other URL, with GET, until the user's time is over.
+- The call is then repeated from the beginning. The user's approval covers it if it is the same call.
 """
 
-# OXP-011: the server keeps what was granted; the client learns from ``check_url`` when to call again.
+# OXP-011: the server stores what was granted. ``check_url`` tells the client when to call again.
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAX_CHARACTERS = 2_000
 
 
 class MissingGrant(NamedTuple):
-    """A provider that the user must grant access to: the page for it, and the address that says when it is done."""
+    """A provider that the user must grant access to: the page, and the URL that tells when it is done."""
 
     provider: str
     url: str
@@ -41,7 +41,7 @@ class GrantUser(NamedTuple):
 
 
 def find_missing_grants(result: Result) -> list[MissingGrant]:
-    """Return the grants that a refused call lacks and that have a page."""
+    """Return the missing grants of a refused call that have a page."""
     if not isinstance(result, Problem) or result.kind is not Kind.MISSING_REQUIREMENTS:
         return []
     lacking = result.details.get("missing_requirements")
@@ -61,7 +61,7 @@ def wait_for_grants(start: Callable[[], Flow[Result]], user: GrantUser | None) -
         user.show(grant)
     if not all(grant.check_url for grant in missing):
         return result
-    # OXP-011: every two seconds. A user who has little time still gets five requests.
+    # OXP-011: poll every two seconds. A short time limit still allows five requests.
     every_s = min(_POLL_S, user.wait_s / _MIN_POLLS)
     granted = yield from _poll(missing, round(user.wait_s / every_s), every_s)
     return (yield from start()) if granted else result
@@ -74,7 +74,7 @@ def _poll(missing: Iterable[MissingGrant], times: int, every_s: float) -> Flow[b
         while waiting:
             response = yield from fetch(Request("GET", waiting[0].check_url, _ACCEPT_JSON))
             if isinstance(response, Problem) and not response.can_retry:
-                return False  # no request may go there
+                return False  # requests to it are not allowed
             if not _is_granted(response):
                 break
             del waiting[0]
@@ -84,7 +84,7 @@ def _poll(missing: Iterable[MissingGrant], times: int, every_s: float) -> Flow[b
 
 
 def _is_granted(response: Response | Problem) -> bool:
-    """Return whether ``response`` says that access was granted: 200, unless its ``status`` says that it waits."""
+    """Return whether ``response`` says that access was granted: 200, unless its ``status`` is still pending."""
     if isinstance(response, Problem) or response.status != 200:
         return False
     data = jsontext.read(response.body)

@@ -1,10 +1,11 @@
-"""Pass on the questions of a server to the user while one call runs, within limits, and record the answers.
+"""Pass a server's questions during a call to the user, within limits, and record the answers.
 
 Rules:
-- The user is told who asks, and for which call. An answer goes to that server, into that call, and nowhere else.
-- Questions count against the limit of questions a minute. After three refusals a tool asks no more in this session.
-- A page must be at https or on this machine. Any other page is refused and not shown.
-- At most ten questions belong to one call. An answer that comes after more than five minutes does not count.
+- The user is told who asks, and for which call. The answer is sent only to that server, for that call.
+- Questions count against the limit of questions a minute. After three refusals, a tool cannot ask again in this
+  session.
+- A page must have an HTTPS URL or be on this machine. Any other page is refused and not shown.
+- A call can ask at most ten questions. An answer that takes more than five minutes does not count.
 """
 # MC-09
 
@@ -29,7 +30,7 @@ from .agreements import Agreements, CallParties
 T = TypeVar("T")
 
 MAX_QUESTIONS: Final = 10
-"""How often a server may ask the user while one call runs."""
+"""How often a server can ask the user during one call."""
 
 _WORDS: Final = {
     InputAction.ACCEPT: "answered",
@@ -39,14 +40,14 @@ _WORDS: Final = {
 
 
 def admit_stream_input(flow: Flow[T], running: Sequence[CallInput]) -> Flow[T]:
-    """Run ``flow``, which listens to a server outside of any call, and admit what that asks during a call.
+    """Run ``flow``, which listens to a server outside of calls, and admit its questions during a call.
 
-    A question belongs to the one call in ``running``. With none, or several, it is declined: it is not known what it is
-    about.
+    A question belongs to the one call in ``running``. If no call or several calls run, its subject is unknown, so it is
+    declined.
     """
 
     def admit(asked: InputRequest) -> InputRequest | None:
-        calls = tuple(running)  # another thread may add one
+        calls = tuple(running)  # another thread can add one
         return calls[0].admit(asked) if len(calls) == 1 else None
 
     def watch(step: Request | Listen) -> Request | Listen:
@@ -56,7 +57,7 @@ def admit_stream_input(flow: Flow[T], running: Sequence[CallInput]) -> Flow[T]:
 
 
 def watch_input(step: Listen, admit: Callable[[InputRequest], InputRequest | None]) -> Listen:
-    """Return ``step`` with the questions in its stream as ``admit`` returns them; where it returns None, declined."""
+    """Return ``step``, with its stream's questions as ``admit`` returns them, or declined if it returns None."""
 
     def read_chunk(piece: bytes) -> Iterator[StreamItem]:
         for item in step.read_chunk(piece):
@@ -69,7 +70,7 @@ def watch_input(step: Listen, admit: Callable[[InputRequest], InputRequest | Non
 
 
 class CallInput:
-    """The questions of a server to the user within one call."""
+    """A server's questions to the user during one call."""
 
     __slots__ = ("_agreements", "_asked", "_call", "_parties")
 
@@ -104,7 +105,7 @@ class CallInput:
         )
 
     def run(self, flow: Flow[T], running: list[CallInput] | None = None) -> Flow[T]:
-        """Run ``flow`` and return its value; its questions, also those in its streams, are admitted.
+        """Run ``flow`` and return its value. Its questions are admitted, including the ones in its streams.
 
         Meanwhile this object is in ``running``.
         """
@@ -132,14 +133,14 @@ class CallInput:
 
     @property
     def _subject(self) -> str:
-        # No name has a null character, so two different calls never have the same subject.
-        # A server in front of others has many callers: what one of them declines is not declined for another.
+        # Names contain no null characters, so two different calls never have the same subject. A server in front of
+        # others has many callers: what one of them declines is not declined for another.
         return f"{self._parties.name}\0{self._call.tool.id}\0{self._call.context.principal}\0input"
 
     def _record(self, asked: InputRequest, response: InputResponse, took_s: float) -> InputResponse:
         is_late = took_s >= DECISION_VALID_S
         shown = {"message": asked.message, "url": asked.url, "fields": [asdict(one) for one in asked.fields]}
-        # Without what the user entered: the record of decisions has no data of a call (docs/decisions/0032).
+        # Without what the user entered, because decision records contain no data of a call (docs/decisions/0032).
         bound = compute_digest(
             {
                 "tool": self._call.tool.id,

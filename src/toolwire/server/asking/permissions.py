@@ -132,9 +132,7 @@ class CallerPermissions:
                 choices[f"do not ask about the same call again {until}"] = build_bounds(each, None, None)
             except DefinitionError:  # a value is too long, or there are too many of them
                 pass
-        if (
-            call.tool.blanket_allowed is None
-        ):  # QF-03: if the server declares nothing, only permissions with bounds are possible
+        if call.tool.blanket_allowed is None:  # QF-03: only permissions with bounds are then possible
             return choices
         return {**choices, f"do not ask about {call.tool.name} again {until}": None}
 
