@@ -176,6 +176,17 @@ def test_refusal_names_the_proxy_and_its_variable_and_not_the_password(
         assert "Ym9iOmh1bnRlcjI" not in shown
 
 
+def test_refusal_is_reported_though_the_proxy_has_another_address(
+    open_network: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with run_forward_proxy(status=403) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://proxy.example:{proxy.port}")
+        addresses = {"proxy.example": ["127.0.0.1", "127.0.0.2"]}  # nothing listens at the second
+        transport = open_network(resolve=lambda host, port: addresses.get(host, ["8.8.8.8"]))
+        answer = transport.send(Request("GET", "https://public.example"))
+        assert answer.message.endswith("did not connect to https://public.example: status 403.")
+
+
 def test_proxy_that_wants_a_password_or_is_gone_is_named(open_network: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with run_forward_proxy(LOGIN) as proxy:
         monkeypatch.setenv("https_proxy", f"http://{proxy.place}")
@@ -206,8 +217,8 @@ def test_silent_proxy_is_given_up_in_time(listen: Any, open_network: Any, monkey
     [
         ("socks5://ann:hunter2@proxy:1080", "The proxy proxy:1080 (ALL_PROXY) is not supported"),
         ("https://ann:hunter2@proxy", "The proxy proxy:80 (ALL_PROXY) is not supported"),
-        ("http://ann:hunter2/x@proxy:3128", "The proxy in ALL_PROXY cannot be read"),
-        ("http://ann:hunter2#x@proxy:3128", "The proxy in ALL_PROXY cannot be read"),
+        ("http://hunter2:1234/x@proxy:3128", "The proxy in ALL_PROXY cannot be read"),
+        ("http://hunter2:1234#x@proxy:3128", "The proxy in ALL_PROXY cannot be read"),
         ("http://hunter2:99999", "The proxy in ALL_PROXY cannot be read"),
         ("http://[hunter2", "The proxy in ALL_PROXY cannot be read"),
     ],
