@@ -113,7 +113,7 @@ def test_pages_of_long_calls_and_limits_have_the_limits_of_the_code() -> None:
     )
     assert f"N seconds have passed, at most {MAX_WAIT_S:.0f} |" in long_calls
     each = LongCallLimits()
-    assert f"at most {each.each:,} long calls in the store and {each.each_bytes:,} bytes of them" in limits
-    assert f"at most {each.open_each} that are not over" in limits
+    assert f"at most {each.each:,} long calls in the store, with at most {each.each_bytes:,} bytes, and" in limits
+    assert f"at most {each.open_each} that have not ended" in limits
     assert f"for at most {MAX_INBOX_WAIT_S:.0f} seconds" in limits
     assert (MAX_WAIT_S, MAX_INBOX_WAIT_S, len(PAUSES_S) + 1, MAX_WAITING) == (60, 300, 6, 1_000)
