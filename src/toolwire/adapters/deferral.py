@@ -142,7 +142,7 @@ def identify_call(name: str, arguments: Json) -> str:
 def identify_question(question: Question) -> str:
     """Return the digest of what ``question`` shows.
 
-    A repeated call that is asked about for the same reasons has the same digest. ``question.binding`` is new for each
+    A repeated call that needs consent for the same reasons has the same digest. ``question.binding`` is new for each
     run of a call.
     """
     call, request = question.call, question.request
@@ -201,7 +201,7 @@ def read_answer(answer: object, id_: str) -> ModelResult | None:
 
 
 def build_denied_result(reason: str = "") -> ModelResult:
-    """Return what a model reads about a call that the user did not allow."""
+    """Return the text that a model reads about a call that the user did not allow."""
     return describe_problem(build_denial("The user did not allow this call.", reason=reason))
 
 

@@ -93,7 +93,7 @@ class ReceiptKeys:
 
 
 class ReceiptKey:
-    """A key that signs receipts. Its id is its thumbprint (RFC 7638)."""
+    """A key that signs receipts. Its ID is its thumbprint (RFC 7638)."""
 
     def __init__(self, jwk: Mapping[str, Json] | None = None) -> None:
         """Make a new key, or take that of ``jwk``, which is secret.

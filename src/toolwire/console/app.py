@@ -159,7 +159,7 @@ class Console:
             await anyio.to_thread.run_sync(group.close)
 
     def drain(self) -> None:
-        """End the event streams. Requests for pages are still answered."""
+        """End the event streams. Pages are still served."""
         self._draining = True
         self._feed.notify("")
 

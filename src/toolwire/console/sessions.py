@@ -24,7 +24,7 @@ from .wrong_keys import WrongKeys
 
 Found: TypeAlias = "str | SessionUser | None"
 SignInKey: TypeAlias = Callable[[str], "Found | Awaitable[Found]"]
-"""Returns the name of the user whose key it is, or None. It is called with what anyone typed."""
+"""Returns the name of the user whose key it is, or None. It is called with untrusted input: whatever someone typed."""
 
 SESSION_S: Final = 12 * 3_600.0
 _MAX_NAME: Final = 200

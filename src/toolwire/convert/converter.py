@@ -43,7 +43,7 @@ MIN_ROOM: Final = 1_048_576
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadDocument:
-    """What was read from a document, and what could not be read."""
+    """The catalog that was read from a document, and the parts that could not be read."""
 
     catalog: Catalog
     source: Source

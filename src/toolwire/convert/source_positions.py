@@ -14,7 +14,7 @@ from .document_kind import DocumentForm
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The document that a catalog came from: its kind, its text, and the pointer to each tool by id."""
+    """The document that a catalog came from: its kind, its text, and a pointer to each tool by ID."""
 
     kind: str
     text: str

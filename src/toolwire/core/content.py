@@ -99,7 +99,7 @@ class _Content:
 
 @dataclass(frozen=True, slots=True)
 class File(_Content):
-    """A file that a tool takes or returns: its bytes, their media type, and its name (empty for none)."""
+    """A file that a tool takes or returns: its bytes, media type and name (empty for none)."""
 
     type: Literal["file"] = field(default="file", repr=False)
 

@@ -10,7 +10,7 @@ from .model import Kind, Secret
 from .url_display import show_url
 
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
-"""Header fields in order; names in lower case."""
+"""Header fields in order, with lower-case names."""
 
 JSON_HEADERS: Headers = ((b"content-type", b"application/json"),)
 EVENT_HEADERS: Headers = (

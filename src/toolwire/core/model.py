@@ -94,7 +94,7 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authorization:
-    """A token that a tool needs from the caller: the provider's id, and the OAuth scopes of the token."""
+    """A token that a tool needs from the caller: the provider's ID and the token's OAuth scopes."""
 
     # OTC-016
 
@@ -436,19 +436,19 @@ class Context:
         return self.progress({name: value for name, value in members.items() if value is not None})
 
     def debug(self, message: Json, *, logger: str = "") -> Awaitable[None]:
-        """Send ``message`` to the log of the caller at the level debug; see ``log``."""
+        """Send ``message`` to the caller's log at the level debug. See ``log``."""
         return self.log(message, level="debug", logger=logger)
 
     def info(self, message: Json, *, logger: str = "") -> Awaitable[None]:
-        """Send ``message`` to the log of the caller at the level info; see ``log``."""
+        """Send ``message`` to the caller's log at the level info. See ``log``."""
         return self.log(message, logger=logger)
 
     def warning(self, message: Json, *, logger: str = "") -> Awaitable[None]:
-        """Send ``message`` to the log of the caller at the level warning; see ``log``."""
+        """Send ``message`` to the caller's log at the level warning. See ``log``."""
         return self.log(message, level="warning", logger=logger)
 
     def error(self, message: Json, *, logger: str = "") -> Awaitable[None]:
-        """Send ``message`` to the log of the caller at the level error; see ``log``."""
+        """Send ``message`` to the caller's log at the level error. See ``log``."""
         return self.log(message, level="error", logger=logger)
 
     def log(self, message: Json, *, level: str = "info", logger: str = "") -> Awaitable[None]:

@@ -230,7 +230,7 @@ class Toolbox(Protocol):
         ...
 
     async def run(self, call: Call, notify: Notify = ignore_progress) -> Result:
-        """Run ``call`` and return its result. Failures are Problems; only cancellation and bugs raise."""
+        """Run ``call`` and return its result. Failures are Problems. Only cancellation and bugs raise."""
         ...
 
 

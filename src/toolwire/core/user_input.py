@@ -155,7 +155,7 @@ CANCELLED: Final = InputResponse(InputAction.CANCEL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputRequest:
-    """What a server asks the user during a call: to fill in a form, or to open a page.
+    """A server's request to the user during a call: to fill in a form, or to open a page.
 
     - ``message``: the server's text, cleaned (untrusted).
     - ``fields``: the form's fields. Empty for a page.
@@ -177,7 +177,7 @@ class InputRequest:
     respond: Callable[[InputResponse], Any] = field(default=lambda response: response, repr=False, compare=False)
 
     def find_faults(self, content: Mapping[str, Json]) -> dict[str, str]:
-        """Return what is wrong with ``content``, by field name. Empty if nothing is."""
+        """Return what is wrong with ``content``, by field name. Empty if it is valid."""
         known = {one.name: one for one in self.fields}
         faults = {name[:100]: "is not a field of this form" for name in content if name not in known}
         for name, one in known.items():

@@ -42,7 +42,7 @@ _SIGNS: Final = {"reads": "○", "changes": "●", "costs": "◆", "destroys": "
 
 @cache
 def load_style() -> Html:
-    """Return the one stylesheet of all pages. Its tokens come first; dark follows the setting of the system."""
+    """Return the stylesheet that all pages share. Light or dark follows the system's setting."""
     return read_html_file(Path(__file__).with_name("page.css"))
 
 

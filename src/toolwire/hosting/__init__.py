@@ -1,4 +1,4 @@
-"""Servers and gateways, put together from records and files. Importing this loads none of it."""
+"""Build servers and gateways from records and files. Importing this package loads none of its modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read what is to be served, as a command line or the file of a gateway says it."""
+"""Read what to serve, from a command line or a gateway's file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _MAX_ROOT_PATH_LENGTH: Final = 200
 _READ_LATER: Final = ("api_keys", "limits", "consent")
-"""The options of a server that ``ServeSettings`` has as they are written."""
+"""The server options that ``ServeSettings`` stores as written."""
 NO_CALLERS: Final[Mapping[str, CallerSettings]] = {}
 
 
@@ -39,14 +39,14 @@ def build_settings(
     upstreams: Sequence[UpstreamSettings] = (),
     callers: Mapping[str, CallerSettings] = NO_CALLERS,
 ) -> ServeSettings:
-    """Return what ``arguments`` say about the targets, or about ``upstreams``, and about their ``callers``.
+    """Return the settings in ``arguments``, for the targets or else for ``upstreams``, and for their ``callers``.
 
     Raises:
         ToolwireError: an option is not valid, or there is nothing to serve.
     """
     if not arguments.targets and not upstreams:
         raise UsageError("Name what to serve: a file, a module or a URL.")
-    # MC-10: the next request of a session may come to another worker.
+    # MC-10: a session's next request can reach a different worker.
     shares_sessions = arguments.workers == 1 or bool(find_state_places(arguments.state).sessions)
     if not shares_sessions and arguments.sessions not in ("", "none"):
         text = "In memory, a session is kept by one process: name a folder with --state, leave out --workers,"
@@ -65,7 +65,7 @@ def build_settings(
     read |= {
         "rates_replicas": arguments.rates_replicas or arguments.workers,
         "wake": arguments.wake or os.environ.get(WAKE_VARIABLE, ""),
-        "private": arguments.private or bool(upstreams),  # GW-01: callers of a gateway see their own tools alone
+        "private": arguments.private or bool(upstreams),  # GW-01: a gateway's callers see only their own tools
         "sessions": arguments.sessions or ("all" if shares_sessions else "none"),
         "debug": arguments.debug,
     }
@@ -99,7 +99,7 @@ def _require_audience(arguments: Namespace) -> None:
 
 
 def build_gateway_settings(file: GatewayFile) -> ServeSettings:
-    """Return what a gateway's file says, for the server.
+    """Return the server settings in a gateway's file.
 
     Raises:
         ToolwireError: an option is not valid.
@@ -121,7 +121,7 @@ def build_gateway_settings(file: GatewayFile) -> ServeSettings:
 
 
 def read_tls(arguments: Namespace) -> TlsFiles | None:
-    """Return the files for TLS, if any, after a check of all that says how the server listens."""
+    """Return the TLS files, if any, after checking all options about how the server listens."""
     read_root_path(arguments.root_path)
     check_trusted_proxies(arguments)
     if arguments.tls_cert is None and arguments.tls_key is None:
@@ -139,7 +139,7 @@ def read_root_path(text: str) -> str:
     """Return the path in ``text`` without a slash at its end.
 
     Raises:
-        UsageError: it is no path.
+        UsageError: ``text`` is not a path.
     """
     if not text.strip("/"):
         return ""
@@ -149,7 +149,7 @@ def read_root_path(text: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a server at ``host`` can be reached from this machine alone, as at a Unix socket."""
+    """Return whether a server at ``host`` can be reached only from this machine, such as at a Unix socket."""
     return host.startswith(UNIX_PREFIX) or _is_loopback_address(host)
 
 

@@ -1,4 +1,4 @@
-"""Build what answers for the callers of a server: a confirmation, a receipt, or the inbox with its webhooks."""
+"""Build the approver for a server's callers: confirmations, receipts, or the inbox with its webhooks."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ INBOX_PATH = "/inbox"
 
 
 def build_caller_consent(settings: ServeSettings, upstream: str = "") -> CallerConsent:
-    """Return what answers for the callers of remote tools: their confirmation, by a receipt or in the inbox if set so.
+    """Return the approver for callers of remote tools: they confirm, with a receipt or in the inbox if configured.
 
-    ``upstream`` is the name of the upstream in the file of a gateway.
+    ``upstream`` is the upstream's name in a gateway's file.
 
     Raises:
-        DefinitionError: the keys of receipts, or a place, cannot be used.
+        DefinitionError: the receipt keys or a place cannot be used.
     """
     places = find_state_places(settings.server.state)
     return CallerConsent(
@@ -43,7 +43,7 @@ def build_caller_consent(settings: ServeSettings, upstream: str = "") -> CallerC
         ),
         inbox=find_inbox(settings),
         permissions=CallerPermissions(places.inbox),
-        # GW-06: who decided what, for as long as the state is kept.
+        # GW-06: who decided what, for as long as the state exists
         audit=open_decisions(places.inbox) if settings.upstreams and places.inbox else None,
         upstream=upstream,
         approvers=next((one.approvers for one in settings.upstreams if one.name == upstream), {}),
@@ -51,7 +51,7 @@ def build_caller_consent(settings: ServeSettings, upstream: str = "") -> CallerC
 
 
 def find_inbox(settings: ServeSettings) -> Inbox | None:
-    """Return the inbox of the server, or None if its users decide nowhere else; one for all that asks there.
+    """Return the server's inbox, or None if its users do not decide elsewhere. All parts of the server share it.
 
     Raises:
         DefinitionError: the place cannot be used.
@@ -83,7 +83,7 @@ def _open_inbox(
     *,
     self_approval: bool,
 ) -> Inbox:
-    # The upstreams and the server itself share it, with its limits for each caller and its queue of messages.
+    # The upstreams and the server itself share it, including its limits for each caller and its message queue.
     webhooks: Webhooks | None = None
     if every is not None or callers:
         webhooks = Webhooks(
@@ -95,7 +95,7 @@ def _open_inbox(
 
 
 def find_webhook_faults(inbox: Inbox | None) -> list[str]:
-    """Return what is wrong with the webhooks of this process now, as sentences for operators."""
+    """Return the current faults of this process's webhooks, as sentences for operators."""
     webhooks = None if inbox is None else inbox.on_question
     return [webhooks.fault] if isinstance(webhooks, Webhooks) and webhooks.fault else []
 
@@ -104,7 +104,7 @@ def _build_webhook(settings: WebhookSettings) -> Webhook:
     """Return the webhook with its secret.
 
     Raises:
-        UsageError: the environment has no such variable.
+        UsageError: the environment variable is not set.
         DefinitionError: the URL or the secret cannot be used.
     """
     secret = os.environ.get(settings.secret_env)
@@ -114,7 +114,7 @@ def _build_webhook(settings: WebhookSettings) -> Webhook:
 
 
 def find_receipt_keys(settings: ServeSettings) -> Path | str | KeyFetcher:
-    """Return the file with the keys of receipts, or what fetches them from a URL."""
+    """Return the file with the receipt keys, or a function that fetches them from a URL."""
     where = settings.server.receipt_keys
     if not isinstance(where, str) or not where.startswith(("http://", "https://")):
         return where

@@ -1,9 +1,8 @@
-"""Let the operators of a gateway add and remove upstreams in its console.
+"""Let a gateway's operators add and remove upstreams in its console.
 
 Rules:
-- What is added is a server at a URL, and nothing else: no program starts, and no file is read, to which nobody agreed
-  at the terminal.
-- No secret of this machine is sent anywhere: an upstream that is added here has no key, or that of each caller.
+- Only a server at a URL can be added. Without an approval at the terminal, no program starts and no file is read.
+- None of this machine's secrets is sent. An upstream that is added here has no key, or uses each caller's own.
 """
 # PL-08
 
@@ -26,7 +25,7 @@ _MAX_SCOPES: Final = 100
 
 
 def build_upstream_changes(record_path: str) -> UpstreamChanges | None:
-    """Return how operators change the gateway with the record at ``record_path``; None if none is told of changes."""
+    """Return the functions that change the gateway with the record at ``record_path``, or None without a record."""
     record = read_record(Path(record_path)) if record_path else None
     if record is None:
         return None
@@ -56,7 +55,7 @@ def build_upstream_changes(record_path: str) -> UpstreamChanges | None:
 def _write_lines(upstream: NewUpstream) -> list[str]:
     url = upstream.url
     origin = read_origin(url)
-    # FILE.json:NAME names a program, whatever stands before it.
+    # FILE.json:NAME names a program, whatever precedes it.
     if origin is None or origin.scheme not in ("http", "https") or ".json:" in url or len(url) > _MAX_URL_LENGTH:
         text = "The console can add only a server with a URL, such as https://tasks.example/mcp."
         raise UsageError(f"{text} Add a program or a file in a terminal: `toolwire gateway add`.")

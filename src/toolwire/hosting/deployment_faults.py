@@ -1,4 +1,4 @@
-"""Find what cannot work in the place where a server runs, as far as its settings tell: its proxy, and its replicas."""
+"""Find settings that cannot work where a server is deployed, such as behind a proxy or as several replicas."""
 # CR-02, PL-03, PL-05
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .serve_settings import ServeSettings
 
 
 def list_deployment_faults(arguments: Namespace, settings: ServeSettings) -> Iterator[str]:
-    """Yield a sentence for each thing that will not work: what, and what to write instead."""
+    """Yield a sentence for each setting that will not work. It says what to write instead."""
     yield from list_proxy_faults(arguments, settings)
     replicas = -(-settings.server.rates_replicas // arguments.workers)
     if replicas > 1 and not is_postgres_url(find_state_places(settings.server.state).inbox):
@@ -42,7 +42,7 @@ def list_deployment_faults(arguments: Namespace, settings: ServeSettings) -> Ite
 
 
 def _has_deciders(settings: ServeSettings) -> bool:
-    """Return whether the file lets anybody answer the questions of others."""
+    """Return whether the file lets anyone answer other callers' questions."""
     # PL-03
     people = settings.sign_in
     groups = () if people is None or people.provider is None else people.provider.operator_groups
@@ -52,10 +52,10 @@ def _has_deciders(settings: ServeSettings) -> bool:
 
 
 def check_trusted_proxies(arguments: Namespace) -> None:
-    """Check that the trusted proxies are such as can connect to this server.
+    """Check that the trusted proxies can connect to this server.
 
     Raises:
-        ToolwireError: one is written wrongly, or none of them can be the peer of a connection.
+        ToolwireError: a proxy address is not valid, or none of the proxies can be the peer of a connection.
     """
     named = [one.strip() for one in arguments.trusted_proxies]
     TrustedProxies(named)
@@ -68,7 +68,7 @@ def check_trusted_proxies(arguments: Namespace) -> None:
 
 
 def list_proxy_faults(arguments: Namespace, settings: ServeSettings) -> Iterator[str]:
-    """Yield a sentence for each thing that will not work: what, and what to write instead."""
+    """Yield a sentence for each setting that will not work. It says what to write instead."""
     public_url = settings.server.public_url
     if public_url.startswith("https://") and not arguments.tls_cert and not arguments.trusted_proxies:
         address = UNIX if arguments.host.startswith(UNIX_PREFIX) else "127.0.0.1"

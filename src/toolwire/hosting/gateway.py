@@ -46,7 +46,7 @@ def open_gateway(source: Path | str | ServeSettings, *, approve_command: Approve
 
 
 def _read(path: Path) -> ServeSettings:
-    """Return the settings of the file at ``path``, in which no path depends on the working folder."""
+    """Return the settings in the file at ``path``. Their paths do not depend on the working folder."""
     folder = path.resolve().parent
     file = parse_gateway_file(read_bytes(path, NO_FILE), path.name)
     return build_gateway_settings(file if folder == Path.cwd() else _move(file, folder))

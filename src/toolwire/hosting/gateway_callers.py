@@ -1,4 +1,4 @@
-"""Read what the file of a gateway says about the credentials of its callers: the vault, the client, the exchange."""
+"""Read a gateway file's settings for its callers' credentials: the store, the OAuth client, the exchange."""
 # GW-02
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _NO_KEY = (
 
 
 def open_caller_vault(key_file: str, state: Path | str) -> CallerVault:
-    """Return the credentials of the callers, in ``state`` or in the place of the user's own.
+    """Return the store of the callers' credentials, in ``state`` or else where the user's own are stored.
 
     Raises:
-        UsageError: there is no key to encrypt them, or it cannot be used.
+        UsageError: the key that encrypts them is missing or cannot be used.
     """
     named = key_file or os.environ.get(KEY_FILE_VARIABLE, "")
     try:
@@ -56,7 +56,7 @@ def _open_callers_place(state: Path | str) -> Path | CredentialPlace:
 
 
 def read_identity(client_id: str, secret_env: str) -> ClientIdentity | None:
-    """Return the client that is registered at an authorization server, or None if none is.
+    """Return the client that is registered at an authorization server, or None.
 
     Raises:
         UsageError: the environment has no such variable.
@@ -72,10 +72,10 @@ def read_identity(client_id: str, secret_env: str) -> ClientIdentity | None:
 
 
 def read_exchange(members: Mapping[str, Any]) -> TokenExchange:
-    """Return how tokens are exchanged, by the members of the table ``exchange``.
+    """Return how tokens are exchanged, from the table ``exchange``.
 
     Raises:
-        UsageError: the environment has no variable with the secret of the client.
+        UsageError: the environment variable with the client secret is not set.
     """
     identity = read_identity(members["client-id"], members.get("client-secret-env", ""))
     return TokenExchange(

@@ -1,12 +1,12 @@
-"""Change the upstreams in the file of a gateway, and let the gateways that run it take the change.
+"""Change the upstreams in a gateway's file, and apply the change to the gateways that run it.
 
 Rules:
-- A new upstream is opened first. What cannot be opened, or would leave a file that cannot be read, changes nothing.
-- All else in the file stays as it is: each letter outside of the table of the upstream. Writers take turns, and readers
-  see the old file or the new one.
-- A running gateway connects to its upstreams before it takes a change. If one does not take it, the file gets its old
-  text back.
-- Each change is one record in the log of decisions: who, what and when.
+- A new upstream is opened first. If that fails, or if the file would become unreadable, nothing changes.
+- Everything outside the upstream's table stays exactly the same. Writers take turns, and readers see either the old
+  file or the new one.
+- A running gateway connects to its upstreams before it applies a change. If a gateway does not apply it, the file's old
+  text is restored.
+- Each change is recorded in the decision log: who made it, what it was, and when.
 """
 # PL-08
 
@@ -52,9 +52,9 @@ _REMOVED: Final = "upstream removed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedBy:
-    """Who changes a file, and where: at the ``terminal`` or in the ``console``.
+    """Who changes a file, and where: in the ``terminal`` or in the ``console``.
 
-    ``records`` are of gateways that take the change besides those that are found in the state folder of the user.
+    ``records`` are further gateways to which the change applies, besides those in the user's state folder.
     """
 
     name: str
@@ -63,13 +63,13 @@ class ChangedBy:
 
 
 def check_upstream(name: str, lines: Sequence[str], approve_command: ApproveCommand | None = None) -> int:
-    """Open the upstream that ``lines`` of a file describe, and return the number of its tools; nothing is called.
+    """Open the upstream described by ``lines`` of a file, and return the number of its tools. No tool is called.
 
-    ``approve_command`` says whether a program may run that the user has not agreed to before. Nothing else in the file
-    counts, so that a file that nobody trusts opens nothing.
+    ``approve_command`` says whether a program that the user has not approved before may run. The rest of the file is
+    ignored, so that an untrusted file opens nothing.
 
     Raises:
-        ToolwireError: it is not valid, or cannot be opened; one sentence says why.
+        ToolwireError: the upstream is not valid or cannot be opened. One sentence says why.
     """
     file = parse_gateway_file("\n".join(write_table(name, lines)).encode(), "The new table")
     (upstream,) = file.upstreams
@@ -83,10 +83,10 @@ def check_upstream(name: str, lines: Sequence[str], approve_command: ApproveComm
 
 
 def write_table(name: str, lines: Sequence[str]) -> list[str]:
-    """Return the lines of the table of the upstream called ``name``.
+    """Return the lines of the upstream's table.
 
     Raises:
-        UsageError: that is not a valid name.
+        UsageError: ``name`` is not a valid name.
     """
     if UPSTREAM_NAME.fullmatch(name) is None:
         raise UsageError(f"Invalid upstream name {name[:40]!r}. Use a letter, then up to 31 letters, digits, - and _.")
@@ -99,10 +99,10 @@ def write_member(name: str, value: Any) -> str:
 
 
 def add_upstream(path: Path, name: str, lines: Sequence[str], by: ChangedBy) -> Reloads:
-    """Write the table of an upstream to the end of the file at ``path``, and return which gateways took it.
+    """Append an upstream's table to the file at ``path``, and return the gateways that applied it.
 
     Raises:
-        ToolwireError: nothing was changed; the text says why.
+        ToolwireError: nothing was changed. The message says why.
     """
     table = "\n".join(write_table(name, lines))
 
@@ -116,10 +116,10 @@ def add_upstream(path: Path, name: str, lines: Sequence[str], by: ChangedBy) -> 
 
 
 def remove_upstream(path: Path, name: str, by: ChangedBy) -> Reloads:
-    """Remove the table of the upstream called ``name`` from the file at ``path``; return which gateways took that.
+    """Remove the upstream ``name`` from the file at ``path``. Return the gateways that applied the change.
 
     Raises:
-        ToolwireError: nothing was changed; the text says why.
+        ToolwireError: nothing was changed. The message says why.
     """
 
     def remove(text: str) -> str:
@@ -138,17 +138,17 @@ def remove_upstream(path: Path, name: str, by: ChangedBy) -> Reloads:
 
 
 def explain_unknown_upstream(name: str, names: Sequence[str]) -> str:
-    """Return the sentence that no upstream of the file is called ``name``."""
+    """Return a sentence that says that the file contains no upstream ``name``."""
     near = find_nearest(name, names)
     hint = f" Did you mean {near}?" if near else " `toolwire gateway list` prints them."
     return f"There is no upstream {name[:40]!r} in the file.{hint}"
 
 
 def replace_table_member(path: Path, upstream: str, member: str, value: str) -> None:
-    """Set ``member`` of the table of ``upstream`` in the file at ``path``.
+    """Set ``member`` in the table of ``upstream`` in the file at ``path``.
 
     Raises:
-        UsageError: the table was not found, or the file cannot be written; nothing was changed.
+        UsageError: the table was not found, or the file cannot be written. Nothing was changed.
     """
     with _lock_folder(path):
         old = _read_text(path)
@@ -186,7 +186,7 @@ def _change(path: Path, name: str, edit: Callable[[str], str], by: ChangedBy, wo
             channel=by.channel,
             site=get_origin(target),
         )
-        # Opened before anything changes: there is no change without its record.
+        # Opened before anything changes, because no change may go unrecorded.
         with closing(open_decisions(place)) as log:
             _replace_file(path, old, new)
             taken = 0
@@ -207,7 +207,7 @@ def _change(path: Path, name: str, edit: Callable[[str], str], by: ChangedBy, wo
 
 
 def _find_place(file: GatewayFile, folder: Path) -> Place:
-    """Return where the gateway of ``file`` has its log of decisions."""
+    """Return where the gateway of ``file`` stores its decision log."""
     state = file.arguments.state
     if state and state != "memory" and not is_postgres_url(state):
         state = str(folder / state)
@@ -217,7 +217,7 @@ def _find_place(file: GatewayFile, folder: Path) -> Place:
 
 @contextmanager
 def _lock_folder(path: Path) -> Generator[None, None, None]:
-    """Let one writer at a time change the file at ``path``; the lock is of its folder, and leaves nothing there."""
+    """Let one writer at a time change the file at ``path``. The folder is locked, and no lock file is left."""
     try:
         folder = os.open(path.resolve().parent, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
@@ -239,7 +239,7 @@ def _read_text(path: Path) -> str:
 
 
 def _replace_file(path: Path, old: str, new: str) -> None:
-    """Give the file at ``path`` another text, with its rights as they are; without any text, there is none."""
+    """Replace the text of the file at ``path`` and keep its permissions. Without a text, remove the file."""
     file = path.resolve()  # a link stays one
     part = file.with_name(f"{file.name}.{secrets.token_hex(8)}.part")
     try:
@@ -267,7 +267,7 @@ def _read_content(text: str) -> dict[str, Any]:
 
 
 def _is_same_beside(old: str, new: str, name: str) -> bool:
-    """Return whether two texts say the same about all but the upstream called ``name``."""
+    """Return whether two texts differ only in the upstream ``name``."""
 
     def leave_out(text: str) -> dict[str, Any]:
         content = _read_content(text)
@@ -278,18 +278,18 @@ def _is_same_beside(old: str, new: str, name: str) -> bool:
 
 
 def _find_header(name: str) -> re.Pattern[str]:
-    """Return what the headers of the table of an upstream and of the tables in it look like."""
+    """Return a pattern for the headers of an upstream's table and of its sub-tables."""
     return re.compile(rf"\s*\[\s*upstreams\s*\.\s*([\"']?){re.escape(name)}\1\s*(?P<inner>\.[^\]]*)?\]\s*(#.*)?")
 
 
 def _cut_table(text: str, name: str) -> str:
-    """Return ``text`` without the tables of an upstream; comments before the next table stay."""
+    """Return ``text`` without an upstream's tables. Comments before the next table stay."""
     header, lines = _find_header(name), text.split("\n")
     lines_left: list[str] = []
     cut: list[str] = []
     is_inside = False
     for line in lines:
-        # A line of an array can begin with a bracket too: what comes before a header is complete.
+        # A line of an array can also begin with a bracket. The text before a header is complete.
         if line.lstrip().startswith("[") and (not is_inside or _read_content("\n".join([*cut, ""]))):
             if is_inside:
                 lines_left += _list_last_comments(cut, lines_left)
@@ -300,7 +300,7 @@ def _cut_table(text: str, name: str) -> str:
 
 
 def _list_last_comments(lines: Sequence[str], before: Sequence[str]) -> list[str]:
-    """Return the lines at the end of a table that belong to what comes after it; ``before`` are those that stay."""
+    """Return the lines at the end of a table that belong to the next one. ``before`` are the lines that stay."""
     end = len(lines)
     while end > 1 and (not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#")):
         end -= 1
@@ -310,7 +310,7 @@ def _list_last_comments(lines: Sequence[str], before: Sequence[str]) -> list[str
 
 
 def _set_member(text: str, upstream: str, member: str, line: str) -> str:
-    """Return ``text`` with ``line`` in the table of ``upstream``, in place of the member of that name."""
+    """Return ``text`` with ``line`` in the table of ``upstream``, replacing the member with the same name."""
     header = _find_header(upstream)
     lines: list[str] = []
     is_inside = False
@@ -336,4 +336,4 @@ def _write_value(value: Any) -> str:
         case int():
             return str(value)
         case _:
-            return jsontext.write(str(value)).decode()  # a string of JSON is one of TOML
+            return jsontext.write(str(value)).decode()  # a JSON string is a valid TOML string

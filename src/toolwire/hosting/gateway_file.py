@@ -1,9 +1,9 @@
-"""Read the file of a gateway, ``toolwire.toml``: how it serves, and its upstreams, each with its own options.
+"""Read a gateway's file, ``toolwire.toml``: how to serve, and the upstreams with their own options.
 
-The file names the address of the gateway for its callers, because a request can name any.
+The file states the gateway's URL for its callers, because a request can name any host.
 
-A member of the file is an option of ``toolwire serve`` without its dashes. Each fault is one sentence with the line and
-the column of the member. Relative paths in the file mean files beside it.
+A member of the file is an option of ``toolwire serve`` without its dashes. Each error is one sentence with the member's
+line and column. Relative paths in the file start at the file's folder.
 """
 # GW-01, AT-34
 
@@ -50,7 +50,7 @@ from .serve_settings import ServeSettings
 UPSTREAM_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 
 NO_FILE: Final = "`toolwire gateway add URL` creates one."
-"""What to do where there is no file of a gateway."""
+"""What to do if a gateway has no file."""
 LOCAL_HOSTS: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 _UPSTREAMS: Final = "upstreams"
@@ -114,13 +114,13 @@ OWN_OPTIONS: Final = {
     for option in list_serve_options()
     if option.field == "agree" or option in tuple(list_command_options(RemoteOptions))
 }
-"""The options of ``toolwire serve`` that each upstream has for itself, by name."""
+"""The options of ``toolwire serve`` that each upstream has separately, by name."""
 _SERVER_OPTIONS: Final = {
     option.name: option
     for option in list_serve_options()
     if option.name not in OWN_OPTIONS and option.field not in ("document", "returns")
 }
-"""The others, which stand above the upstreams: no upstream is a class with a document, and each has ``returns``."""
+"""The other options, for the whole server. No upstream is a class with a document, and each has ``returns``."""
 
 
 DEFAULTS: Final[Mapping[str, Any]] = {
@@ -130,18 +130,16 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "reload": False,
     "debug": False,
 }
-"""What `toolwire serve` has for each option that nobody gives."""
+"""The default of each option of ``toolwire serve``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayFile:
-    """What a file says: the options of the server as ``toolwire serve`` has them, the upstreams in its order, the
-    rules for callers by name, and bundles of tools by name.
+    """The content of a file: the server's options, the upstreams in order, and rules and bundles by name.
 
-    ``key_file`` has the key of the callers' credentials. ``public_url`` is the address of the gateway: as given, or the
-    one allowed host with a port; else empty.
-    ``sign_in`` says how people sign in at the gateway itself, if they do.
-    ``webhook`` says where questions are told, if anywhere.
+    ``key_file`` contains the key that encrypts the callers' credentials. ``public_url`` is the gateway's URL: as given,
+    or the single allowed host that has a port, or else empty. ``sign_in`` says how users sign in to the gateway itself,
+    if they do. ``webhook`` says where new questions are sent, if anywhere.
     """
 
     arguments: Namespace
@@ -158,17 +156,17 @@ def read_gateway_file(path: Path) -> GatewayFile:
     """Return what the file says.
 
     Raises:
-        UsageError: it cannot be read or is not valid; the text has the line and the column.
+        UsageError: the file cannot be read or is not valid. The message contains the line and the column.
     """
     data = read_bytes(path, NO_FILE)
     return parse_gateway_file(data, path.name)
 
 
 def parse_gateway_file(data: bytes, name: str) -> GatewayFile:
-    """Return what the text of a file called ``name`` says.
+    """Return the content of ``data``. Errors call the file ``name``.
 
     Raises:
-        UsageError: it is not valid; the text has the line and the column.
+        UsageError: ``data`` is not valid. The message contains the line and the column.
     """
     return _Reader(TomlFile(data, name)).read()
 
@@ -246,7 +244,7 @@ class _Reader:
         )
 
     def _read_provider(self, table: Mapping[str, Any]) -> ProviderSettings | None:
-        """Return the external issuer at which people sign in, or None if they have accounts here."""
+        """Return the external issuer where users sign in, or None if they have accounts here."""
         # PL-03
         place, issuer = (_SIGN_IN,), self._read_url((_SIGN_IN,), table, "issuer")
         if not issuer:
@@ -273,7 +271,7 @@ class _Reader:
         )
 
     def _read_names(self, place: tuple[str, ...], names: Any, what: str) -> Sequence[str]:
-        """Return the ``names`` of ``what``, a plural; the name for every caller is none of them."""
+        """Return the ``names`` of ``what``, a plural. The name for all other callers is not allowed."""
         if not isinstance(names, list) or not all(isinstance(one, str) and one.strip() for one in names):
             self._fail(place, f"{place[-1][:40]} must be an array of {what}")
         if EVERY_CALLER in names or len(names) > _MAX_MEMBERS:
@@ -282,7 +280,7 @@ class _Reader:
         return names
 
     def _read_issuer(self, public_url: str) -> str:
-        """Return the URL of the gateway for people, whose passwords go there."""
+        """Return the gateway's URL for users, whose passwords are sent there."""
         origin = read_origin(public_url) if public_url else None
         if origin is None:
             self._fail(
@@ -297,7 +295,7 @@ class _Reader:
     def _read_supported_scopes(
         self, table: Mapping[str, Any], upstreams: Sequence[UpstreamSettings]
     ) -> Mapping[str, str]:
-        """Return each scope that people can give to an app, with the words for it."""
+        """Return each scope that users can give to an app, with its description."""
         place = (_SIGN_IN, "scopes")
         given = table.get("scopes", {})
         if not isinstance(given, dict) or not all(isinstance(words, str) and words.strip() for words in given.values()):
@@ -339,7 +337,7 @@ class _Reader:
         return ClientSettings(name=self._read_label(place, table, "name") or name, redirect_uris=tuple(uris))
 
     def _read_label(self, place: tuple[str, ...], table: Mapping[str, Any], name: str) -> str:
-        """Return a text that people read on a page: one line of printable characters."""
+        """Return a text for a page: one line of printable characters."""
         text = self._read_text(place, table, name)
         if len(text) > _MAX_NAME_LENGTH or not text.isprintable():
             self._fail((*place, name), f"{name[:40]} is a text of at most {_MAX_NAME_LENGTH} printable characters")
@@ -362,18 +360,18 @@ class _Reader:
     def _refuse_self_approval(
         self, content: Mapping[str, Any], callers: dict[str, CallerSettings], arguments: Namespace
     ) -> dict[str, CallerSettings]:
-        """Return the rules of ``callers``, of whom none answers for themselves where the file says so."""
+        """Return the callers' rules. If the file forbids self-approval, no caller can answer their own questions."""
         # PL-03
         if self._read_flag((), content, _SELF_APPROVAL, default=True):
             return callers
         if arguments.receipts:
             self._fail((_SELF_APPROVAL,), "a receipt is the answer of the caller's own user: leave out receipts")
-        # What a client asked its own user is no answer of another one, so every question goes to the inbox.
+        # A client's own user is not another user, so every question goes to the inbox.
         found = {EVERY_CALLER: CallerSettings(), **callers}
         return {name: replace(one, questions="inbox", self_approval=False) for name, one in found.items()}
 
     def _read_members(self, group: str, table: Mapping[str, Any]) -> Sequence[str]:
-        """Return the names of the callers who have the rules of this table too, each for themselves."""
+        """Return the names of the callers to whom this table's rules also apply, to each one separately."""
         place, members = (_CALLERS, group, "members"), table.get("members", [])
         if not isinstance(members, list) or not all(isinstance(one, str) and one for one in members):
             self._fail(place, "members is an array of names of callers")
@@ -439,7 +437,7 @@ class _Reader:
     def _read_patterns(
         self, place: tuple[str, ...], table: Mapping[str, Any], upstreams: Sequence[str]
     ) -> Sequence[str] | None:
-        """Return the patterns of the tools under ``tools``, or None if there are none."""
+        """Return the tool name patterns under ``tools``, or None if there are none."""
         # PL-02
         tools, here = table.get("tools"), (*place, "tools")
         if tools is None:
@@ -482,7 +480,7 @@ class _Reader:
             if one.answered_by and not self._has_inbox(arguments, callers):
                 text = 'questions are answered in the inbox: set consent = "inbox", or questions = "inbox" for a caller'
                 self._fail((_CALLERS, name, "answered-by"), text)
-            # A user of this name may answer; the key or token of the caller itself does not.
+            # A user with this name can answer. The caller's own key or token cannot.
             if list(one.answered_by) == [name] and not has_users:
                 text = f"{name} does not answer its own questions: name another caller"
                 self._fail((_CALLERS, name, "answered-by"), text)
@@ -504,7 +502,7 @@ class _Reader:
         return WebhookSettings(url=url, secret_env=name, arguments=self._read_flag(here, webhook, "arguments"))
 
     def _read_table(self, place: tuple[str, ...], table: Any, known: Sequence[str], what: str) -> Mapping[str, Any]:
-        """Return ``table``, called ``what``, which has ``known`` members only."""
+        """Return ``table``, called ``what``, after checking that it contains only ``known`` members."""
         if not isinstance(table, dict):
             self._fail(place, f"{what} is a table, not {describe_type(table)}")
         self._refuse_unknown(place, table, known)
@@ -603,7 +601,7 @@ class _Reader:
         if not isinstance(target, str) or not target.strip():
             self._fail((*place, "target"), 'an upstream needs "target", a string: a URL, a file or a command')
         rest = {member: value for member, value in table.items() if member not in _OF_A_GATEWAY}
-        # QF-01: the command line has a yes for all; the file can name the tools.
+        # QF-01: the command line can only trust all tools. The file can name them.
         agree = None
         if not isinstance(table.get("agree", False), bool):
             agree = self._read_scopes(place, table, "the names of tools that run without a question, or true", "agree")
@@ -629,7 +627,7 @@ class _Reader:
         )
 
     def _read_digest(self, place: tuple[str, ...], table: Mapping[str, Any]) -> str:
-        """Return the digest of the program that the file agrees to, empty if it agrees to none."""
+        """Return the digest of the program that the file approves, or an empty string."""
         # PL-06
         digest = self._read_text(place, table, AGREED_COMMAND)
         if digest and _DIGEST.fullmatch(digest) is None:
@@ -637,14 +635,14 @@ class _Reader:
         return digest
 
     def _read_program_limits(self, place: tuple[str, ...], table: Mapping[str, Any]) -> Mapping[str, int]:
-        """Return what the program of an upstream may use."""
+        """Return the limits of an upstream's program."""
         name = "program-limits"
         limits = self._read_table((*place, name), table.get(name, {}), tuple(MAX_PROGRAM_LIMITS), name)
         found = {one: self._read_number((*place, name), limits, one, most) for one, most in MAX_PROGRAM_LIMITS.items()}
         return {one: most for one, most in found.items() if most is not None}
 
     def _read_rules(self, place: tuple[str, ...], table: Mapping[str, Any], kind: RuleKind) -> Sequence[Any]:
-        """Return the rules of the operator about the tools of an upstream, which can be read."""
+        """Return the operator's rules about an upstream's tools, after checking that they are valid."""
         # QF-02
         given: Sequence[Any] = table.get(kind, ())
         try:
@@ -654,7 +652,7 @@ class _Reader:
         return given
 
     def _read_returns(self, place: tuple[str, ...], table: Mapping[str, Any]) -> Sequence[str]:
-        """Return what the operator says about the results of an upstream."""
+        """Return what the operator declares about an upstream's results."""
         # QF-06
         given: Any = table.get("returns", [])
         if not isinstance(given, list) or any(one not in RETURNS for one in given):
@@ -662,7 +660,7 @@ class _Reader:
         return given
 
     def _read_approvers(self, place: tuple[str, ...], table: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
-        """Return the groups that alone answer questions about the tools of each pattern."""
+        """Return the groups that answer questions about each pattern's tools. Nobody else can."""
         # PL-03
         given, here = table.get("approvers", {}), (*place, "approvers")
         if isinstance(given, list):
@@ -705,12 +703,12 @@ class _Reader:
 
 
 NAME_IT: Final = 'set public-url = "https://tools.example", or one allow-host with its port'
-"""What to do in a file that names no address."""
+"""What to do if a file states no URL."""
 _HAS_A_PORT: Final = re.compile(r":\d{1,5}\Z")
 
 
 def find_allowed_address(arguments: Namespace) -> str:
-    """Return the URL of the one host that ``arguments`` allow, if it has a port, else ``""``."""
+    """Return the URL of the single host that ``arguments`` allows, if it has a port, or else ``""``."""
     hosts = arguments.hosts
     if len(hosts) != 1 or _HAS_A_PORT.search(hosts[0]) is None:
         return ""
@@ -719,10 +717,10 @@ def find_allowed_address(arguments: Namespace) -> str:
 
 
 def require_address(settings: ServeSettings) -> ServeSettings:
-    """Return ``settings``, with the address as the audience of receipts unless they name another.
+    """Return ``settings``, with the gateway's URL as the receipt audience unless they name another audience.
 
     Raises:
-        UsageError: something that is served names the address of the gateway, and the file names none.
+        UsageError: something that is served needs the gateway's URL, and the file does not state it.
     """
     user = next(_list_users(settings), None)
     if user is not None and not settings.server.public_url:
@@ -735,7 +733,7 @@ def require_address(settings: ServeSettings) -> ServeSettings:
 
 
 def _list_users(settings: ServeSettings) -> Iterator[str]:
-    """Yield the beginning of a sentence for each part of ``settings`` that names the address."""
+    """Yield the beginning of a sentence for each part of ``settings`` that needs the gateway's URL."""
     signing_in = [one.name for one in settings.upstreams if one.account == "caller"]
     if signing_in:
         yield f"The callers of the upstream {signing_in[0]} sign in at"

@@ -146,11 +146,11 @@ class App:
         return await self._runner.service.count_call(call)
 
     def list_running(self, most: int) -> list[RunningCall]:
-        """Return up to ``most`` running calls, oldest first, without long calls."""
+        """Return up to ``most`` running calls, oldest first. Long calls are not included."""
         return self._runner.service.list_running(most)
 
     def catalog(self) -> Catalog:
-        """Return what is served now. The object is replaced after each change."""
+        """Return the current catalog. The object is replaced after each change."""
         return self._toolbox.catalog()
 
     def list_health(self) -> Sequence[UpstreamHealth]:

@@ -53,9 +53,9 @@ class ServerOptions:
 
     Callers:
 
-    - ``api_keys``: keys of which calls and tool lists need one. ``/``, ``/health``, ``llm.json`` and the OpenAPI
+    - ``api_keys``: API keys. Calls and tool lists then need one. ``/``, ``/health``, ``llm.json`` and the OpenAPI
       document stay open, because clients discover tools without credentials.
-    - ``private``: require credentials for the OpenAPI document and the page, too. Each caller sees only the tools that
+    - ``private``: also require credentials for the OpenAPI document and the page. Each caller sees only the tools that
       they may use.
     - ``callers``: another way to identify callers, such as signed tokens. With ``api_keys``, either is accepted.
       Callers see and call the tools that their scopes allow.
@@ -76,7 +76,7 @@ class ServerOptions:
       ``postgresql://host/database`` for several machines. Default: the environment variable TOOLWIRE_STATE, then
       memory.
     - ``ledger``: store calls with an idempotency key elsewhere, in an SQLite file or a PostgreSQL database. Long calls
-      are stored there, too.
+      are also stored there.
     - ``rates``: count rate limits elsewhere, in a folder or at a URL such as ``redis://host``.
     - ``rates_fail``: what to do while that store is unreachable. ``open`` lets each process allow its share of a limit.
       ``closed`` refuses calls of tools with a limit (503). ``closed-for-destructive`` refuses them for destructive
@@ -113,7 +113,7 @@ class ServerOptions:
     Tools and results:
 
     - ``bundles``: named groups of tools, each at ``/bundles/NAME`` over every protocol. See
-      ``toolwire.limits.ToolBundle``. They do not restrict a caller. ``caller_rules`` do.
+      ``toolwire.limits.ToolBundle``. To restrict callers, use ``caller_rules`` instead.
     - ``find``: with ``"always"``, every protocol lists three tools instead of all: ``find`` searches the tools,
       ``describe`` returns definitions, and ``call`` calls a tool, with the same checks as a direct call. With
       ``"auto"``, only MCP does this, and only above about 8,000 tokens of tools. Clients with a search of their own

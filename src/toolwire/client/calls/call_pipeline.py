@@ -331,7 +331,7 @@ class CallPipeline:
             return result
         # Only a store of decisions raises it: requests are sent by the driver.
         except ConnectionError as error:
-            # XL-055: a decision that cannot be recorded does not count.
+            # XL-055: if the decision cannot be recorded, the call is not sent.
             text = f"{call.tool.name} was not called, because decisions cannot be stored now ({error})."
             return Problem(kind=Kind.OVERLOADED, message=text, can_retry=True, retry_after_ms=5_000)
         finally:

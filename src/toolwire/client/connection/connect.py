@@ -42,7 +42,7 @@ _log = logging.getLogger("toolwire")
 
 
 class _Opening(ABC, Generic[TransportT, NotifyT, RemoteT]):
-    """A connection that is not open yet, in either form: ``driver`` is what differs."""
+    """A connection that is not open yet. ``driver`` makes it asynchronous or blocking."""
 
     _opened_by: str
 
@@ -75,7 +75,8 @@ class _Opening(ABC, Generic[TransportT, NotifyT, RemoteT]):
             remote = self._remote = self._build_remote(found, connection, self._factory.options.context)
             if remote.must_listen():
                 await self._begin_listening(remote)
-        # What closes a connection does not run if opening it fails or is cancelled, so everything is closed here.
+        # If opening fails or is cancelled, the code that closes a connection does not run, so everything is closed
+        # here.
         except BaseException:
             await self._close()
             raise
@@ -93,19 +94,19 @@ class _Opening(ABC, Generic[TransportT, NotifyT, RemoteT]):
 
     @abstractmethod
     async def _begin_listening(self, remote: RemoteT) -> None:
-        """Listen to the server from now on."""
+        """Start to listen to the server."""
 
     @abstractmethod
     async def _end_listening(self, remote: RemoteT) -> None:
         """Stop listening."""
 
     def _take_over(self, other: _Opening[Any, Any, Any]) -> None:
-        """Go on with what ``other`` has found and opened; the caller closes it if that fails."""
+        """Take over what ``other`` has found and opened. The caller closes it if that fails."""
         self._factory, self._auth_network, self._server = other._factory, other._auth_network, other._server
 
     async def _connect(self, found: Discovery) -> Connection:
-        """Return the connection to what was found; the user is asked here, and what takes long runs in a thread."""
-        # GR-04: the definitions of many tools are computed and stored, which must not block an event loop.
+        """Return the connection to what was found. This asks the user, and runs slow work in a thread."""
+        # GR-04: computing and storing many tools' definitions must not block an event loop.
         opened = await self._driver.call(self._factory.open, found)
         try:
             if trusted := self._factory.ask_for_trust(opened):
@@ -131,13 +132,13 @@ class _Opening(ABC, Generic[TransportT, NotifyT, RemoteT]):
         )
 
     async def _discover(self) -> Discovery:
-        """Return what the URL offers, also after the site relocates; nothing of one origin is kept for another."""
+        """Return what the URL offers, even after the site relocates. Nothing from one origin is reused for another."""
         remaining = MAX_RELOCATIONS
         while True:
             factory = self._factory
-            # Refreshes of tokens have a network of their own: the key of the site must not go to the sign-in server.
+            # Token refreshes use a separate network, because the site's key must not be sent to the sign-in server.
             self._auth_network = SyncNetwork(**factory.access())
-            # Stored credentials are in files and may need a refresh over the network, both of which block.
+            # Stored credentials are in files and can need a refresh over the network. Both block.
             await self._driver.call(factory.load_auth, self._auth_network)
             found, builder = await self._discover_server(factory)
             relocated = factory.relocate(found, builder.relocation) if remaining else None
@@ -148,7 +149,7 @@ class _Opening(ABC, Generic[TransportT, NotifyT, RemoteT]):
             self._factory = relocated
 
     async def _discover_server(self, factory: ConnectionFactory) -> tuple[Discovery, SnapshotBuilder]:
-        """Return what is at the URL of ``factory``; a server of the HTTP+SSE transport is kept open for the calls."""
+        """Return what is at the factory's URL. A server with the HTTP+SSE transport stays open for the calls."""
         if factory.has_stream_url:
             await self._driver.call(self._open_event_stream, factory)
         flow, builder = factory.discover(is_mcp=self._server is not None)
@@ -160,18 +161,18 @@ class _Opening(ABC, Generic[TransportT, NotifyT, RemoteT]):
         return found, builder
 
     def _open_event_stream(self, factory: ConnectionFactory) -> None:
-        # Kept at once: a task that is cancelled meanwhile does not get what a thread returns.
+        # Stored at once, because a task that is cancelled meanwhile does not get a thread's return value.
         self._server = factory.open_event_stream()
 
     async def _refetch(self, connection: Connection, *, anew: bool) -> Connection | Problem:
-        """Return the present ``connection``; with ``anew`` its documents are fetched, however fresh they are."""
+        """Return the current ``connection``. With ``anew``, fetch its documents even if they are fresh."""
         flow, builder = self._factory.rediscover(connection, anew=anew)
         return self._factory.rebuild(connection, await self._fetch(flow), builder)
 
     async def _fetch(self, flow: Flow[T]) -> T:
         network = self._driver.open_network(self._server, self._factory.discovery_network())
         try:
-            # A document may have megabytes: parsing it in the event loop would stall every other task.
+            # A document can have megabytes. Parsing it in the event loop would stall every other task.
             return await self._driver.fetch(flow, network)
         finally:
             await self._driver.close_network(network)
@@ -185,28 +186,28 @@ class _Opening(ABC, Generic[TransportT, NotifyT, RemoteT]):
 
 
 class Opening:
-    """What one thread opens, and another one can give up."""
+    """A connection attempt in one thread that another thread can abandon."""
 
     def __init__(self) -> None:
         self.is_abandoned: bool = False
         self._program: ServerProgram | None = None
 
     def hold(self, program: ServerProgram | None) -> ServerProgram | None:
-        """Return ``program``, which ``abandon`` ends from now on."""
+        """Return ``program``. From now on, ``abandon`` ends it."""
         self._program = program
         if self.is_abandoned and program is not None:
             program.close()
         return program
 
     def abandon(self) -> None:
-        """End the program that is opened; what waits for it gets a ConnectError. It may take a few seconds."""
+        """End the program that is being opened, which can take seconds. Waiting code gets a ConnectError."""
         self.is_abandoned = True
         if self._program is not None:
             self._program.close()
 
 
 class PendingConnection(_Opening[Transport, Notify, Remote]):
-    """What ``connect`` returns: enter it to discover the server and get a Remote; leaving it closes the connections."""
+    """The return value of ``connect``. Entering it yields a Remote. Leaving it closes the connections."""
 
     _opened_by = "async with connect(...) as remote:"
 
@@ -241,7 +242,7 @@ class PendingConnection(_Opening[Transport, Notify, Remote]):
         await remote.end()
 
     def open_without_user(self, opening: Opening) -> Remote:
-        """Return the Remote without entering; see ``connect_upstream``."""
+        """Return the Remote without entering. See ``connect_upstream``."""
         # Blocking, because this runs outside of an event loop, or inside one that it cannot wait for.
         blocking = SyncPendingConnection(self._factory.options)
         try:
@@ -257,7 +258,7 @@ class PendingConnection(_Opening[Transport, Notify, Remote]):
 
 
 class SyncPendingConnection(_Opening[SyncTransport, SyncNotify, SyncRemote]):
-    """What ``connect_sync`` returns: enter it to discover the server and get a SyncRemote."""
+    """The return value of ``connect_sync``. Entering it yields a SyncRemote."""
 
     _opened_by = "with connect_sync(...) as remote:"
 
@@ -279,7 +280,7 @@ class SyncPendingConnection(_Opening[SyncTransport, SyncNotify, SyncRemote]):
             """Do nothing: it is never entered."""
 
     async def discover_without_user(self, factory: ConnectionFactory, opening: Opening) -> Discovery:
-        """Return what the URL of ``factory`` offers, with no stored credential but those that its options name."""
+        """Return what the factory's URL offers. Of the stored credentials, use only the ones that its options name."""
         self._factory, self._server = factory, opening.hold(factory.open_program())
         if factory.options.credential_store is not None:
             self._auth_network = SyncNetwork(**factory.access())
@@ -311,14 +312,14 @@ _OTHER_WORDS: Final = {
     **{field.name: f"selection=Selection({field.name}=...)" for field in fields(Selection)},
     "auth": "token=..., api_key=... or headers=...",
 }
-"""What to write for an option that ``connect`` does not have: those of the command line and of other clients."""
+"""Suggestions for options that ``connect`` lacks, such as those of the command line and other clients."""
 
 P = ParamSpec("P")
 C = TypeVar("C")
 
 
 def accept_options(options: Callable[P, ConnectOptions]) -> Callable[[Callable[[ConnectOptions], C]], Callable[P, C]]:
-    """Return a decorator: a function of ``ConnectOptions`` then takes their fields, also for type checkers."""
+    """Return a decorator that lets a function of ``ConnectOptions`` accept their fields as typed keywords."""
 
     def decorate(open_: Callable[[ConnectOptions], C]) -> Callable[P, C]:
         known = signature(options).parameters
@@ -360,10 +361,10 @@ def connect_sync(options: ConnectOptions) -> SyncPendingConnection:
 
 
 def connect_upstream(options: ConnectOptions, opening: Opening | None = None) -> Remote:
-    """Return a Remote for a server in front of other servers, with no stored credentials but those of its options.
+    """Return a Remote for a gateway. Of the stored credentials, it uses only the ones in its options.
 
-    The call blocks until the server is discovered; it can be made inside a running event loop. The Remote fetches its
-    documents again like any other, and its connections stay open. Another thread can abandon ``opening`` meanwhile.
+    This blocks until the server is discovered, and works inside a running event loop. The Remote fetches its documents
+    again like any other, and its connections stay open. Another thread can abandon ``opening`` meanwhile.
 
     Raises:
         ConnectError: nothing was found.
@@ -374,7 +375,7 @@ def connect_upstream(options: ConnectOptions, opening: Opening | None = None) ->
 def connect_for_caller(
     options: ConnectOptions, session: Session, access: CredentialStore | Secret
 ) -> PendingConnection:
-    """Return the connection of one caller of a server in front, with the caller's session and credentials or token."""
+    """Return the connection of one of a gateway's callers, with the caller's session and credentials or token."""
     if isinstance(access, Secret):
         return PendingConnection(replace(options, session=session, api_key=access))
     return PendingConnection(replace(options, session=session, api_key=None, credential_store=access))

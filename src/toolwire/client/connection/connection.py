@@ -1,4 +1,4 @@
-"""Hold a peer together with the pipeline of its calls, and replace both when the server changes."""
+"""Hold a peer and the pipeline of its calls, and replace both when the server changes."""
 
 from __future__ import annotations
 
@@ -40,9 +40,8 @@ _UNKNOWN_TOOL = Tool(name="unknown")
 class Connection:
     """A peer and the pipeline of its calls. Nothing here opens a socket.
 
-    ``has_changed`` means that it replaced a connection whose tools a caller may still hold. With ``declares_scopes``,
-    each request says for which scopes a user must sign in. ``grant_user`` is shown where to grant access that a call
-    lacks.
+    ``has_changed`` means that it replaced a connection whose tools a caller can still hold. With ``declares_scopes``,
+    each request states the scopes for which a user must sign in. ``grant_user`` is shown where to grant missing access.
     """
 
     peer: Peer
@@ -57,17 +56,17 @@ class Connection:
     grant_user: GrantUser | None = None
 
     def run(self, call: Call, state: CallState | None = None, *, may_hold_files: bool = False) -> Flow[Result]:
-        """Return the result of ``call``: checks first, then the user if needed, then the server.
+        """Check ``call``, ask the user if needed, call the server, and return the result.
 
-        ``state`` is kept up to date while the call runs. With ``may_hold_files``, arguments that are files of the
-        program or handles of this connection are read first.
+        ``state`` is updated while the call runs. With ``may_hold_files``, arguments that are the program's files or
+        this connection's handles are read first.
         """
         if may_hold_files and has_files(call.arguments):
             return self._run_with_files(call, self._make_state() if state is None else state)
         traced, observation = self.observer.begin(call)
         flow: Flow[Result]
         if self.grant_user is not None:
-            # After the user has granted access, the call begins anew, so it is given as a function. It is still the
+            # After the user has granted access, the call starts again, so it is passed as a function. It is still the
             # call that the user approved.
             state = self._make_state() if state is None else state
             flow = wait_for_grants(lambda: self._start(traced, state), self.grant_user)
@@ -99,9 +98,9 @@ class Connection:
         return add_required_scopes(flow, tool) if self.declares_scopes else flow
 
     def follow(self, long_call: LongCall, flow: Flow[T]) -> Flow[T]:
-        """Run ``flow``, which reads or cancels ``long_call``, with the credentials of its tool, without consent.
+        """Run ``flow``, which reads or cancels ``long_call``, with its tool's credentials and without consent.
 
-        What the server asks the user meanwhile is admitted as within the call itself.
+        The server's questions to the user are admitted as in the call itself.
         """
         # LC-05
         tool = self._find_signing_tool() if long_call.tool is None else long_call.tool
@@ -114,29 +113,29 @@ class Connection:
         return flow if tool is None else self._sign(flow, tool)
 
     def _find_signing_tool(self) -> Tool | None:
-        """Return a tool whose credentials sign what is about no tool: a long one, if there is any."""
+        """Return a tool whose credentials sign requests that belong to no tool: a long tool, if there is one."""
         tools = self.peer.catalog.tools
         return next((tool for tool in tools if tool.long), next(iter(tools), None))
 
     def find_current(self, call: Call) -> Call | Problem:
-        """Return ``call`` with the present definition of its tool, or the Problem that the tool is gone."""
+        """Return ``call`` with its tool's current definition, or a Problem if the tool is gone."""
         if not self.has_changed:
             return call
         tool = self.peer.find_current(call.tool)
         return tool if isinstance(tool, Problem) else call._replace(tool=tool)
 
     def rebuild(self, found: Discovery) -> Connection | Problem:
-        """Return this connection to the peer that was found again.
+        """Return this connection for the newly found peer.
 
-        Limits, the name and kept bytes stay; grants of changed tools are void. If the site is gone or has moved to
-        another origin, return a Problem: the user must connect again.
+        Limits, the name and stored bytes stay. Grants for changed tools are void. If the site is gone or has moved to
+        another origin, return a Problem, because the user must connect again.
         """
-        # XL-048: consent was given to one origin and one set of definitions.
+        # XL-048: consent covers one origin and one set of definitions.
         if found.peer is None:
             return _explain_loss(self, found)
         if get_origin(found.peer.url) != self.pipeline.site:
             return withdrawal(self.peer.url, f"it leads to {get_origin(found.peer.url)} now, connect to that one")
-        # What the user allowed and what calls have stored belongs to the connection, not to the discovery.
+        # The user's permissions and the calls' stored bytes belong to the connection, not to the discovery.
         peer = replace(
             found.peer,
             catalog=found.peer.catalog.with_features(self.peer.catalog.features),
@@ -156,8 +155,8 @@ class Connection:
         )
 
     def findings(self) -> tuple[str, ...]:
-        """Return what was left out or read differently, and each tool that cannot be called because of its schema."""
-        # A schema that is made at its first use reports its own findings, and is bounded when it is made.
+        """Return what was left out or changed, and each tool that cannot be called because of its schema."""
+        # A schema that is built on first use reports its own findings, and its size is limited then.
         plain = (tool for tool in self.peer.catalog.tools if isinstance(get_stored_schemas(tool)["input_schema"], dict))
         faults = ((tool, find_schema_fault(tool.input_schema)) for tool in plain)
         left_out = (*self.peer.findings(), *self.peer.catalog.features.findings)
@@ -176,10 +175,10 @@ def open_connection(
     keyed: bool = False,
     **terms: Unpack[ConnectionTerms],
 ) -> Connection:
-    """Return the connection to what was found; see ``connection_to``.
+    """Return the connection to what was found. See ``connection_to``.
 
     Raises:
-        ConnectError: nothing was found; the message says what was tried.
+        ConnectError: nothing was found. The message says what was tried.
         DefinitionError: ``preferences`` require less consent than the site, or the name cannot be used.
     """
     peer = found.peer
@@ -191,7 +190,7 @@ def open_connection(
 
 
 class ConnectionTerms(TypedDict, total=False):
-    """The terms of a connection; see ``CallTerms``. ``name`` is the one that the user wants, or empty."""
+    """The settings of a connection. See ``CallTerms``. ``name`` is the name that the user chose, or empty."""
 
     session: Session
     name: str
@@ -222,7 +221,7 @@ def connection_to(
     name = session.admit(terms.get("name", ""), _get_server_label(peer.url), peer.catalog)
     whole: ConnectionTerms = {**terms, "session": session, "name": name}
     pipeline = CallPipeline(CallTerms(preferences=preferences, **whole), peer, codec)
-    # The session refuses tools of two connections that a model could not tell apart.
+    # The session refuses two connections whose tools a model could not tell apart.
     session.renew(pipeline.name, pipeline.peer.catalog)
     sender = ClientObserver(session.telemetry, peer.protocol, peer.url, pipeline.name)
     return Connection(peer=pipeline.peer, pipeline=pipeline, observer=sender, probes=probes)
@@ -235,7 +234,7 @@ def _get_server_label(url: str) -> str:
 
 
 def withdrawal(url: str, why: str) -> Problem:
-    """Return the Problem of a server that no longer offers its tools; ``why`` ends the sentence."""
+    """Return the Problem of a server that no longer offers its tools. ``why`` is the end of the sentence."""
     text = f"{show_url(url)} no longer offers its tools, so none was called: {why.rstrip('.')}."
     return Problem(kind=Kind.NOT_FOUND, message=text, can_retry=True, details={"reason": "withdrawn", "sent": False})
 
@@ -243,7 +242,7 @@ def withdrawal(url: str, why: str) -> Problem:
 def _explain_loss(connection: Connection, found: Discovery) -> Problem:
     """Return the Problem of a discovery that found nothing: the server fails, or has withdrawn its document."""
     url = find_document_url(connection.peer, connection.probes)
-    # The last one decides: a program that has died, or an MCP server that has, may have refused an earlier question.
+    # The last probe decides. A program or MCP server that has since ended can have refused an earlier question.
     last = next((one for one in reversed(found.probes) if one.url == url), None)
     decisive = found.probes if last is None else (last,)
     if all(probe.status is None or probe.status >= 500 for probe in decisive):
@@ -261,11 +260,11 @@ def failure_kind(found: Discovery) -> Kind:
 
 
 def explain_failure(found: Discovery, *, keyed: bool = False) -> str:
-    """Return one sentence about why nothing was found; ``keyed`` means that a key was given."""
+    """Return one sentence that says why nothing was found. ``keyed`` means that a key was given."""
     url = show_url(found.url)
     if url.startswith("file:") and found.probes:
         return _explain_file(url, found.probes[0])
-    # The most useful reason comes first: a size limit, no contact, a document that is not used, a missing key.
+    # The most useful reason comes first: a size limit, no contact, an unused document, a missing key.
     large = next((probe for probe in found.probes if probe.reason == "too_large"), None)
     if large is not None:
         how = "Selection(document_bytes=...) or --document-bytes takes more"
@@ -290,7 +289,7 @@ def _explain_file(url: str, probe: Probe) -> str:
 
 
 def _explain_document(found: Discovery) -> str:
-    """Return why a document that was read or named is not used, or ``""`` if there is none."""
+    """Return why a document that was read or named is not used, or ``""`` if there is no such document."""
     document = find_unused_document(found.url, found.probes)
     if document is not None:
         return f"{show_url(document.url)} {document.meaning}."
@@ -302,10 +301,10 @@ def _explain_document(found: Discovery) -> str:
 
 
 def find_unused_document(url: str, probes: tuple[Probe, ...]) -> Probe | None:
-    """Return the probe of an OpenAPI document that was read and is not used, or None.
+    """Return the probe of an OpenAPI document that was read but is not used, or None.
 
-    A ``url`` that itself wants a key is not explained by a document elsewhere on its site. The reason of the probe is
-    ``overlay``, ``unmarked``, ``later_version``, ``no_root`` or ``unreadable``.
+    If ``url`` itself requires a key, a document elsewhere on its site does not explain the failure. The reason of the
+    probe is ``overlay``, ``unmarked``, ``later_version``, ``no_root`` or ``unreadable``.
     """
     # FU-51
     pasted = next((probe for probe in probes if probe.url == url), None)
@@ -322,7 +321,7 @@ def _explain_no_access(found: Discovery) -> str:
         how = f"give one with --key-env NAME, in Python api_key=..., or sign in with `toolwire login {url}`"
         return f"{url} requires a key to list its tools: {how}."
     host = get_host(found.url)
-    # A server on this machine may refuse each of its names but one, whoever asks.
+    # A server on this machine can refuse every name but one, whoever asks.
     other = ", or localhost in place of its address" if is_loopback_host(host) and host != "localhost" else ""
     how = f"it may want a key (--key-env NAME, in Python api_key=...), or a sign-in (`toolwire login {url}`){other}"
     return f"{url} denied access with status 403: {how}."
@@ -332,7 +331,7 @@ def _explain_no_protocol(found: Discovery) -> str:
     url = show_url(found.url)
     statuses = {probe.status for probe in found.probes if probe.status is not None}
     if statuses and all(status == 429 or status >= 500 for status in statuses):
-        # Such a site has not said what it speaks.
+        # Such a site has not revealed its protocol.
         why = "it takes no more requests for now" if 429 in statuses else "it fails, or is down for now"
         return f"{url} answered with status {min(statuses)}: {why}. Try again later."
     # MC-13
@@ -344,7 +343,7 @@ def _explain_no_protocol(found: Discovery) -> str:
 
 
 def _explain_unreachable(url: str, reason: str) -> str:
-    """Return why ``url`` was not reached. ``reason`` is a sentence, or one about the site without its subject."""
+    """Return why ``url`` was not reached. ``reason`` is a sentence, perhaps without its subject (the site)."""
     if reason.startswith(("could not be reached", "was not contacted")):
         return f"{url} {reason}"
     whole = reason[:1].lower() + reason[1:] if reason[:1].isupper() else f"it {reason}"

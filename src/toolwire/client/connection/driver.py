@@ -1,6 +1,6 @@
-"""What differs between the asynchronous and the blocking form of a connection; all else is written once, as coroutines.
+"""The differences between asynchronous and blocking connections. Everything else is written once, as coroutines.
 
-A coroutine over a ``BlockingDriver`` waits for nothing: ``complete`` runs it to its end in the calling thread.
+A coroutine over a ``BlockingDriver`` never waits, so ``complete`` runs it to its end in the calling thread.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ _SyncNetworks: TypeAlias = SyncNetwork | SyncAppNetwork | SyncMessageNetwork
 
 
 class Listening(Protocol):
-    """Work that goes on while a connection is used: a task of the event loop, or a thread."""
+    """Work that runs while a connection is used, as an event loop task or a thread."""
 
     async def pause(self, seconds: float) -> bool:
-        """Wait, and return whether the work is to go on."""
+        """Wait, and return whether to continue the work."""
         ...
 
     def open(self) -> None:
-        """Say that the server has the stream, or wants none."""
+        """Report that the server has opened or refused the stream."""
         ...
 
     async def wait_until_open(self, seconds: float) -> None:
-        """Wait until ``open`` was called or the work has ended, at most so long."""
+        """Wait until ``open`` was called or the work has ended, or until the time is over."""
         ...
 
     async def end(self) -> None:
@@ -78,15 +78,15 @@ class Driver(Protocol[TransportT, NotifyT]):
         provide_input: InputProvider | None = None,
         cancel: Callable[[Request], Request | None] | None = None,
     ) -> T:
-        """Return the value of ``flow``; see ``arun``."""
+        """Return the value of ``flow``. See ``arun``."""
         ...
 
     async def fetch(self, flow: Flow[T], transport: TransportT) -> T:
-        """Return the value of ``flow``, which may parse large documents."""
+        """Return the value of ``flow``, which can parse large documents."""
         ...
 
     async def call(self, function: Callable[[*Arguments], T], *arguments: *Arguments) -> T:
-        """Return ``function(*arguments)``, which may block."""
+        """Return ``function(*arguments)``, which can block."""
         ...
 
     def wrap_notify(self, notify: Notify) -> NotifyT:
@@ -98,11 +98,11 @@ class Driver(Protocol[TransportT, NotifyT]):
         ...
 
     def listen(self, work: Listener) -> Listening:
-        """Start ``work``, and return what ends it."""
+        """Start ``work``, and return the handle that ends it."""
         ...
 
     async def open_app(self, app: Asgi) -> None:
-        """Start an application of this process; requests go to it from now on."""
+        """Start an application in this process. Requests go to it from now on."""
         ...
 
     def open_network(self, server: MessageServer | None, settings: NetworkSettings) -> TransportT:
@@ -123,7 +123,7 @@ class Driver(Protocol[TransportT, NotifyT]):
 
 
 class AsyncDriver:
-    """The asynchronous form. What blocks runs in a worker thread."""
+    """The asynchronous form. Blocking work runs in a worker thread."""
 
     def __init__(self) -> None:
         self._app: Asgi | None = None
@@ -138,7 +138,7 @@ class AsyncDriver:
         provide_input: InputProvider | None = None,
         cancel: Callable[[Request], Request | None] | None = None,
     ) -> T:
-        """Return the value of ``flow``; see ``arun``."""
+        """Return the value of ``flow``. See ``arun``."""
         notify = ignore_progress if notify is None else notify
         return await arun(flow, transport, approve, notify, cancel=cancel, provide_input=provide_input)
 
@@ -193,7 +193,7 @@ class AsyncDriver:
 
 
 class BlockingDriver:
-    """The blocking form. Its coroutines wait for nothing; see ``complete``."""
+    """The blocking form. Its coroutines never wait. See ``complete``."""
 
     def __init__(self) -> None:
         self._app: Asgi | None = None
@@ -222,7 +222,7 @@ class BlockingDriver:
         return function(*arguments)
 
     def wrap_notify(self, notify: Notify) -> SyncNotify:
-        """Return a plain function that runs ``notify``, which waits for nothing."""
+        """Return a plain function that runs ``notify``, which never waits."""
 
         def notify_now(progress: Progress) -> None:
             complete(notify(progress))
@@ -238,7 +238,7 @@ class BlockingDriver:
         return _ListeningThread(work)
 
     async def open_app(self, app: Asgi) -> None:
-        """Start ``app`` in an event loop of its own, in a thread."""
+        """Start ``app`` in its own event loop, in a thread."""
         self._portal = self._opened.enter_context(open_portal(app))
         self._app = app
 
@@ -255,7 +255,7 @@ class BlockingDriver:
         network.close()
 
     async def send_briefly(self, network: SyncTransport, message: Request | None) -> None:
-        """Send ``message``, if there is one, over a network of ours, whose time can be limited."""
+        """Send ``message``, if there is one, over a separate network, whose time can be limited."""
         if message is not None and isinstance(network, _SyncNetworks):
             network.send(message, total_s=BRIEF_S)
 

@@ -1,7 +1,7 @@
-"""Hold a long call: read how it stands, wait for its result, and cancel it.
+"""Hold a long call: read its status, wait for its result, and cancel it.
 
-The asynchronous and the blocking form run the same flows. A handle is made of the id of the call alone, so that another
-program of the same user, or the same program after a restart, can take the call up again.
+The asynchronous and the blocking form run the same flows. A handle needs only the call's ID, so that another program of
+the same user, or the same program after a restart, can resume the call.
 """
 # LC-05
 
@@ -29,17 +29,17 @@ class RunFlow(Protocol[NotifyT_contra]):
     """Runs a flow over the network of a connection."""
 
     async def __call__(self, flow: Flow[T], notify: NotifyT_contra | None = None, /) -> T | Problem:
-        """Return the value of ``flow``, or the Problem that the connection is closed; progress goes to ``notify``."""
+        """Return the value of ``flow``, or a Problem if the connection is closed. ``notify`` gets the progress."""
         ...
 
 
 class _LongCallFlows(Generic[NotifyT]):
-    """The flows of one long call over one connection. Both forms of a handle share them."""
+    """The flows of one long call over one connection, shared by both forms of a handle."""
 
     def __init__(self, connection: Callable[[], Connection], run_flow: RunFlow[NotifyT], call: LongCall) -> None:
         self._connection = connection
         self._run_flow = run_flow
-        # One object for all flows: it knows which questions of the server were answered.
+        # One object for all flows, because it remembers which of the server's questions were answered.
         self._call = call
 
     def __repr__(self) -> str:
@@ -52,7 +52,7 @@ class _LongCallFlows(Generic[NotifyT]):
 
     @property
     def tool(self) -> Tool | None:
-        """The tool of the call; None until it is known."""
+        """The call's tool, or None until it is known."""
         return self._call.tool
 
     def _read(self) -> Flow[CallStatus | Problem]:

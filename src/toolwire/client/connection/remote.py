@@ -224,23 +224,23 @@ class Remote(RemoteCore[Transport, Notify]):
     async def begin(self) -> None:
         """Listen for the server's change notifications, if it sends any, and fetch its documents again after each one.
 
-        You need this only for a connection of your own that should notice changes. A gateway does it for its upstreams,
-        and so does a connection whose server can ask the user on this stream. If the stream ends, it is opened again
-        after at most a minute.
+        Call this only if your own connection should notice changes. A gateway does it for its upstreams, and so does a
+        connection whose server can ask the user on this stream. If the stream ends, it is opened again after at most a
+        minute.
         """
         self._begin()
 
     async def wait_until_listening(self) -> None:
-        """Wait until the server has opened or refused the stream for notifications, for at most two seconds."""
+        """Wait until the server has opened or refused the notification stream, for at most two seconds."""
         await self._wait_until_listening()
 
     async def end(self) -> None:
-        """Stop listening. A server that runs as a program for a gateway ends; the next call starts it again."""
+        """Stop listening. A local program that was started for a gateway ends. The next call restarts it."""
         await self._end()
 
 
 class SyncRemote(RemoteCore[SyncTransport, SyncNotify]):
-    """A blocking connection to a server. ``tools`` is what the server offers."""
+    """A blocking connection to a server. ``tools`` are the server's tools."""
 
     _driver_class = BlockingDriver
 
@@ -351,7 +351,7 @@ class SyncRemote(RemoteCore[SyncTransport, SyncNotify]):
         self._begin()
 
     def wait_until_listening(self) -> None:
-        """Wait until the server has opened or refused the stream for notifications, for at most two seconds."""
+        """Wait until the server has opened or refused the notification stream, for at most two seconds."""
         complete(self._wait_until_listening())
 
     def end(self) -> None:

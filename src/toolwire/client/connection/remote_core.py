@@ -195,7 +195,7 @@ class RemoteCore(Generic[TransportT, NotifyT]):
         return True
 
     def judge_output(self, _tool: Tool) -> OutputPromise:
-        """Return that each output schema is the claim of another server."""
+        """Return that each output schema is only another server's claim."""
         return OutputPromise.FOREIGN
 
     def needs_consent(self, tool: Tool) -> bool:

@@ -91,7 +91,7 @@ class AuthorizationServer:
         return serve
 
     def find_path(self, scope: Scope) -> str:
-        """Return the path of a request as ``paths`` has it: whole, or the part below a mount or root path."""
+        """Return a request's path in the form that ``paths`` uses: whole, or the part below a mount or root path."""
         # RFC 8414 3.1: the metadata is at the root of the host, and a proxy or a mount may pass it on all the same.
         # FastAPI(root_path=...) names a path that the proxy has taken off.
         path = str(scope["path"])

@@ -71,7 +71,7 @@ class Users(Protocol):
 
 
 IdentifyUser: TypeAlias = Callable[[Mapping[str, Any]], "str | int | Awaitable[str | int | None] | None"]
-"""Takes the ASGI scope of a request. Returns the id of the user who is signed in at your application, or None."""
+"""Takes a request's ASGI scope. Returns the ID of the user who is signed in at your application, or None."""
 
 
 class IdentityProvider(Users, Protocol):

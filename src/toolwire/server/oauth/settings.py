@@ -167,7 +167,7 @@ class AppUsers:
         """Return None: the passwords are the application's own."""
 
     def find(self, user_id: str, /) -> AppAccount | None:
-        """Return the account with this id, or None. Its name is the first text in ``name``, ``username``, ``email``."""
+        """Return the account with this ID, or None. Its name is the first text in ``name``, ``username``, ``email``."""
         user = self.find_user(user_id)
         if user is None:
             return None

@@ -107,7 +107,7 @@ class Accounts:
         self._store.close()
 
     def find(self, user_id: str) -> StoredAccount | None:
-        """Return the account with this id, or None."""
+        """Return the account with this ID, or None."""
         with self._store.write_transaction() as rows:
             known = rows.find_user(user_id, has_password=True)
         return None if known is None else StoredAccount(*known)

@@ -79,7 +79,7 @@ class OAuthStore:
             yield OAuthRows(cursor.execute)
 
     def clock(self) -> float:
-        """Return the time that all processes with this database have in common, in seconds since 1970."""
+        """Return the time that all processes with this database share, in seconds since 1970."""
         return self._reads.clock()
 
     def close(self) -> None:
