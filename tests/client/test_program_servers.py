@@ -374,6 +374,19 @@ def run(asked):
     assert failed.message.endswith("Its last line of error output: the end")
 
 
+@pytest.mark.requirement("MC-02", "C-11")
+def test_log_of_an_orderly_end_contains_nothing_of_an_earlier_call(
+    program: Write, caplog: pytest.LogCaptureFixture
+) -> None:
+    command = read_server_command(program('sys.stderr.write("ValueError: the PIN 4711 is wrong\\n")'))
+    assert command is not None
+    started = ServerProgram(command, name="printer")
+    answered = SyncMessageNetwork(started, TransportLimits()).send(_build_request("initialize"))
+    assert isinstance(answered, Response)
+    started.close()
+    assert "4711" not in caplog.text
+
+
 @pytest.mark.requirement("MC-02")
 @pytest.mark.parametrize("sync", [True, False])
 def test_unresponsive_program_is_abandoned_at_the_call_deadline(program: Write, sync: bool) -> None:

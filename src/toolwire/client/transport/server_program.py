@@ -288,6 +288,7 @@ class _Process:
         self._unwritten = 0
         self._fault = ""
         self._has_closed_output = False
+        self._is_asked_to_end = False
         self._died = threading.Event()
         self._exited = threading.Event()
         self._threads = [
@@ -308,6 +309,7 @@ class _Process:
 
     def end_input(self) -> None:
         """End the input of the process, which asks it to exit."""
+        self._is_asked_to_end = True
         self._lines.put(None)
 
     def wait(self, seconds: float) -> bool:
@@ -391,7 +393,9 @@ class _Process:
         how = f"with code {code}" if code >= 0 else f"by signal {-code}"
         last = self._errors.get_last_line()
         if last and self._program.given_name:
-            _log.warning("%s ended %s. Its last line of error output: %s", name, how, redact_text(last))
+            # After an end as asked, the line is about some earlier call, and can contain its arguments.
+            if code or not self._is_asked_to_end:
+                _log.warning("%s ended %s. Its last line of error output: %s", name, how, redact_text(last))
             last = ""
         error_line = f" Its last line of error output: {last}" if last else ""
         return unreachable(f"{name} ended {how} before its answer.{error_line}", "closed", sent=True)
