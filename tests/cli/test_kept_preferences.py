@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from toolwire import Answer, Toolkit, asgi, connect, connect_sync, open_stored_session
+from toolwire import Answer, Preferences, Toolkit, asgi, connect, connect_sync, open_stored_session
 from toolwire.cli import main
 from toolwire.client.approvers.browser_approver import page_approver
 from toolwire.core.check import Question
@@ -285,3 +285,15 @@ def test_question_page_offers_no_level_if_none_can_be_stored(url: str) -> None:
     with connect_sync(url, approve=look) as remote:
         remote.call("save")
     assert seen == [False, True]
+
+
+@pytest.mark.requirement("XL-042")
+def test_level_that_is_set_while_a_question_waits_holds_for_its_call(url: str) -> None:
+    def deny_meanwhile(_: Question) -> Answer:
+        assert main(["approvals", "set", url, "save", "deny"]) == 0
+        return Answer(allowed=True)
+
+    with connect_sync(url, approve=deny_meanwhile, preferences=Preferences()) as remote:
+        refused = remote.call("save")
+    assert isinstance(refused, Problem)
+    assert refused.message == "Your rules do not allow calls of save."

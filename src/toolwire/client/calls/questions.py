@@ -21,7 +21,7 @@ from toolwire.client.transport.drivers import NO_APPROVER
 from toolwire.consent import ClientRules, build_denial
 from toolwire.consent.binding import DECISION_VALID_S, compute_binding
 from toolwire.consent.change_description import describe_change
-from toolwire.consent.policy import explain_unkept, find_always
+from toolwire.consent.policy import explain_unkept, find_always, user_level
 from toolwire.consent.tool_definition import compute_digest, to_plain_json
 from toolwire.core.check import Answer, Check, Deny, Question
 from toolwire.core.codec import Codec, Flow, Peer, ask, pause
@@ -43,6 +43,7 @@ from .retry import RetryLimits
 _log = logging.getLogger("toolwire.client")
 _BLOCKED = "blocked for this session"
 _REPEATED = Answer(allowed=False, channel="same question")
+_RULE = Answer(allowed=False, channel="your rules")
 _EVERY_S = 0.1
 """How often a call looks whether the same call, which waits for its answer, is over."""
 _CHANGED = Problem(
@@ -182,6 +183,11 @@ class Questions:
         if self._compute_binding(prepared) != bound:
             record(tool, bound, "changed", answer, took_s)
             return _CHANGED
+        # XL-042: a rule that was set while the user read is stricter than an answer to the question of before.
+        is_denied = user_level(tool, self.parties.preferences.get()) is Approval.DENY
+        if is_denied and answer.keep_level is not Approval.DENY:
+            record(tool, bound, "denied", _RULE, took_s)
+            return build_denial(f"Your rules do not allow calls of {tool.name}.")
         permitted = prepared
         if answer.arguments is not None:
             edited = self._replace_arguments(prepared, answer.arguments, state)
