@@ -1,6 +1,6 @@
 """Decide whether a call needs the user's approval, show it, and bind the decision to what was shown.
 
-This room is pure: it imports ``core`` and ``framing`` only. What must be remembered is in ``stores/consent``.
+This room has no side effects, and imports only ``core`` and ``framing``. ``stores/consent`` stores what must persist.
 """
 
 from .consent_check import build_consent_check, build_denial

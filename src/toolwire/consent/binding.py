@@ -1,4 +1,4 @@
-"""Bind a decision to the request that was shown: nothing else may be sent with it."""
+"""Bind a decision to the request that was shown. It permits no other request."""
 # XL-050, D-20
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from .tool_definition import compute_digest, to_plain_json
 class CredentialRef(NamedTuple):
     """The credential that a connection adds to its requests.
 
-    ``scheme`` is shown to the user. ``identity`` is a digest that differs for each credential; it is never the
-    credential itself. ``scopes`` are those it carries, as far as they are known.
+    ``scheme`` is shown to the user. ``identity`` is a digest that differs for each credential, never the credential
+    itself. ``scopes`` are the credential's scopes, as far as they are known.
     """
 
     scheme: str = "none"
@@ -70,8 +70,8 @@ def compute_binding(
 def is_covered(approved: Request, following: Request) -> bool:
     """Return whether the approval of ``approved`` covers ``following``, the next request of the same call.
 
-    On the approved origin it covers the same request again, a GET, and a request that only opens a session at the same
-    URL. Any other request needs a new approval.
+    On the approved origin, it covers a repetition of the request, a GET, and a request that only opens a session at the
+    same URL. Any other request needs a new approval.
     """
     if not has_same_origin(approved.url, following.url):
         return False

@@ -1,8 +1,8 @@
-"""Read the bounds of an "always" as a user types them: a value, a comparison, a number of calls, a time.
+"""Read the bounds of an "always" that a user types: a value, a comparison, a number of calls, or a time.
 
 Rules:
-- What is typed is read exactly or refused with a sentence; nothing is guessed.
-- Without an entry, the bound is the tightest: this value only.
+- Input is read exactly, or refused with a sentence. Nothing is guessed.
+- Without input, the bound is the tightest: only the current value.
 """
 # CC-03
 
@@ -22,7 +22,7 @@ from toolwire.core.json_pointer import build_pointer
 from toolwire.core.model import Condition, Json
 
 ANY: Final = "*"
-"""What a user types for any value, or for any number of calls."""
+"""The input for any value, or for any number of calls."""
 
 _OPERATORS: Final = {
     "<=": "le", ">=": "ge", "<": "lt", ">": "gt", "=": "eq",
@@ -42,12 +42,12 @@ _MAX_VALUE: Final = 1_000
 
 
 def parse_bound(name: str, shown: Json, text: str) -> Condition | None:
-    """Return the condition that ``text`` sets for the argument ``name``, whose value now is ``shown``.
+    """Return the condition that ``text`` sets for the argument ``name`` with the current value ``shown``.
 
-    No text is this value only; ``*`` is any value, so that there is no condition.
+    An empty text means only this value. ``*`` means any value, without a condition.
 
     Raises:
-        DefinitionError: it cannot be read; the text says what can be typed.
+        DefinitionError: ``text`` cannot be read. The message says what can be typed.
     """
     text, pointer = text.strip(), build_pointer([name])
     if text == ANY:
@@ -60,7 +60,7 @@ def parse_bound(name: str, shown: Json, text: str) -> Condition | None:
 
 
 def parse_bounds(name: str, shown: Json, text: str) -> list[Condition]:
-    """Return what ``parse_bound`` does, and a bound of the sum that follows, as in ``<= 50 and sum 200``."""
+    """Return the condition of ``parse_bound`` and a bound of the sum after it, as in ``<= 50 and sum 200``."""
     both = None if isinstance(shown, str) else _AND_SUM.fullmatch(text)
     found = [parse_bound(name, shown, one) for one in ((text,) if both is None else both.groups())]
     return [one for one in found if one is not None]
@@ -82,10 +82,10 @@ def parse_named_bound(text: str) -> Condition:
 
 
 def parse_uses(text: str) -> int | None:
-    """Return the number of calls in ``text``; ``*`` is None.
+    """Return the number of calls in ``text``, or None for ``*``.
 
     Raises:
-        DefinitionError: it is none.
+        DefinitionError: ``text`` is not a number of calls.
     """
     text = text.strip()
     if text == ANY:
@@ -98,12 +98,12 @@ def parse_uses(text: str) -> int | None:
 
 
 def parse_until(now: datetime, text: str) -> float | None:
-    """Return the time in ``text`` in seconds since 1970, or None without any. A day counts to its end.
+    """Return the time in ``text`` in seconds since 1970, or None if it is empty. A day counts to its end.
 
-    ``now`` has the time zone of the user.
+    ``now`` has the user's time zone.
 
     Raises:
-        DefinitionError: it is no time, or not in the future.
+        DefinitionError: ``text`` is not a time, or not in the future.
     """
     text = text.strip().lower()
     if not text:
@@ -119,17 +119,17 @@ def parse_until(now: datetime, text: str) -> float | None:
 
 
 def find_default_least(shown: Json) -> Json:
-    """Return the lower bound that goes with an upper one unless the user sets another: 0, or a lower value shown."""
+    """Return the default lower bound next to an upper one: 0, or the shown value if that is lower."""
     return min(shown, 0) if isinstance(shown, int | float) and not isinstance(shown, bool) else 0
 
 
 def parse_least(name: str, shown: Json, text: str) -> Condition | None:
-    """Return the condition that ``text``, a number, sets as the lower bound of the argument ``name``.
+    """Return the condition for the lower bound in ``text``, a number, of the argument ``name``.
 
-    No text is the default, ``*`` is no lower bound.
+    An empty text means the default. ``*`` means no lower bound.
 
     Raises:
-        DefinitionError: it is no number.
+        DefinitionError: ``text`` is not a number.
     """
     # AT-49
     text = text.strip()
@@ -142,7 +142,7 @@ def parse_least(name: str, shown: Json, text: str) -> Condition | None:
 
 
 def list_absent(question: Question) -> tuple[str, ...]:
-    """Return the arguments that the tool of ``question`` takes and its call does not have."""
+    """Return the arguments that the question's tool accepts and its call does not contain."""
     return tuple(name for name in question.call.tool.parameters if name not in question.call.arguments)
 
 
@@ -169,7 +169,7 @@ def _parse_comparison(text: str, *, is_text: bool) -> tuple[str, Json]:
     if found is None or (_WORDED.fullmatch(word) and not text[len(word) : len(word) + 1].isspace()):
         raise DefinitionError(f'Type a comparison, such as "<= 50", "in Ada, Bob" or "= 5", not {text[:40]!r}.')
     op, rest = _OPERATORS[word], found[2].strip()
-    if not _WORDED.fullmatch(word) and rest[0] in "<>=":  # "=>" is a slip, not a text that begins with ">"
+    if not _WORDED.fullmatch(word) and rest[0] in "<>=":  # "=>" is a typo, not a text that begins with ">"
         raise DefinitionError(f"{text[:40]!r} is not a comparison. Put text that begins with {rest[0]} in quotes.")
     if op == "matches":
         return op, rest
@@ -199,7 +199,7 @@ def _read_list(text: str, *, is_text: bool) -> list[Json]:
 
 
 def _read_value(text: str, *, is_text: bool) -> Json:
-    """Return the JSON value in ``text``, or the text itself if it is none; a text as a text."""
+    """Return the JSON value in ``text``, or the text itself if it is not JSON."""
     if is_text and not text.startswith('"'):
         return text
     try:

@@ -1,8 +1,8 @@
-"""Build the part of the question page that sets how far an "always" goes, and read it.
+"""Build and read the part of the question page that sets how far an "always" goes.
 
 Rules:
-- What the user does not touch is the tightest: ask each time; and within bounds, the value that is shown, ten calls.
-- A secret is in no field: a grant is stored, and a browser may keep what stands in a form.
+- The defaults are the tightest: ask each time and, within bounds, only the shown value and ten calls.
+- Fields contain no secrets, because a grant is stored and a browser can remember form fields.
 """
 # CC-03, D-19
 
@@ -35,7 +35,7 @@ from .display import find_secrets
 from .grant import GRANT_LIFETIME
 
 ALWAYS: Final = "always"
-"""The field that says whether later calls are asked about: ``yes``, ``bounds`` or nothing."""
+"""The field that says whether later calls need consent: ``yes``, ``bounds`` or empty."""
 
 _KINDS: Final = {
     "": "this value only",
@@ -55,7 +55,7 @@ _MAX_NAMES: Final = 500
 
 
 def build_bounds_fields(question: Question, entered: Mapping[str, str]) -> Html:
-    """Return the fields; ``entered`` is what the user entered before."""
+    """Return the fields. ``entered`` is what the user entered before."""
     chosen = entered.get(ALWAYS, "")
     ends = Html(
         f"It ends after {escape_text(GRANT_LIFETIME)}, when the site changes the tool, or when you take it back: "
@@ -90,8 +90,8 @@ def build_bounds_fields(question: Question, entered: Mapping[str, str]) -> Html:
 
 
 def _build_similar(question: Question, entered: Mapping[str, str]) -> Html:
-    """Return the choice of other tools that the same bounds cover, or nothing if there are none."""
-    # QF-01, QF-03: the words of the site come with its name, as in a question about one of these tools.
+    """Return the choice of other tools that the same bounds can cover, or nothing if there are none."""
+    # QF-01, QF-03: the site's words are shown with its name, as in a question about one of these tools.
     similar = question.find_similar()
     if not similar:
         return NO_HTML
@@ -120,7 +120,7 @@ def _name_similar(one: SimilarTool) -> str:
 
 
 def _build_unseen(question: Question, entered: Mapping[str, str]) -> Html:
-    """Return the choice about arguments that this call does not have, or nothing if there are none."""
+    """Return the choice about arguments that this call does not contain, or nothing if there are none."""
     absent = list_absent(question)
     if not absent:
         return NO_HTML
@@ -130,7 +130,7 @@ def _build_unseen(question: Question, entered: Mapping[str, str]) -> Html:
 
 
 def read_bounds(question: Question, form: Mapping[str, str], now: datetime) -> GrantBounds | None:
-    """Return the bounds in ``form``, or None if the user chose none; ``now`` has the user's time zone.
+    """Return the bounds in ``form``, or None if the user chose none. ``now`` has the user's time zone.
 
     Raises:
         DefinitionError: an entry cannot be read.
@@ -146,7 +146,7 @@ def read_bounds(question: Question, form: Mapping[str, str], now: datetime) -> G
         if most := form.get(f"sum {number}", "").strip():
             conditions.append(parse_bound(name, value, f"{SUM} {most}"))
     uses, until = parse_uses(form.get(_USES, "")), parse_until(now, form.get(_UNTIL, ""))
-    # What the user saw counts: a tool that changed meanwhile has another digest, and is not among these.
+    # Only what the user saw counts. A tool that changed meanwhile has a different digest and is left out.
     is_all = form.get(_SIMILAR) == "all"
     tools = [one.definition for one in question.find_similar() if is_all or form.get(_name_similar(one)) == "yes"]
     return build_bounds(conditions, uses, until, unseen=form.get(_UNSEEN) == "yes", tools=tools)
@@ -160,7 +160,7 @@ def _list_arguments(question: Question) -> Iterator[tuple[int, str, Json]]:
 
 
 def _write_entry(kind: str, value: str) -> str:
-    """Return what the user would have typed at a terminal."""
+    """Return the text that the user would have typed at a terminal."""
     return {"": "", "any": ANY}.get(kind, f"{kind} {value}")
 
 
@@ -182,7 +182,7 @@ def _build_row(number: int, name: str, value: Json, entered: Mapping[str, str]) 
 
 
 def _build_least(number: int, label: Html, value: Json, entered: Mapping[str, str]) -> Html:
-    """Return the fields of the lower bound that goes with "at most", and of the largest sum."""
+    """Return the fields for the lower bound next to "at most", and for the largest sum."""
     # AT-49, QF-03
     most = escape_text(entered.get(f"sum {number}", ""))
     least = escape_text(entered.get(f"least {number}", str(find_default_least(value))))

@@ -1,4 +1,4 @@
-"""Say in words what has changed in a tool since the user approved it."""
+"""Describe in words what has changed in a tool since the user approved it."""
 # FU-58, XL-047
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SWITCHES: Final = {
 
 
 def describe_change(change: Change) -> str:
-    """Return ``change`` as one line of words, with what was and what is now."""
+    """Return ``change`` as one line of words, with the old and the new value."""
     if change.part in _SWITCHES and isinstance(change.after, bool | None):
         return _SWITCHES[change.part][0 if change.after else 1]
     if change.part in _SCHEMAS and isinstance(change.before, Mapping) and isinstance(change.after, Mapping):

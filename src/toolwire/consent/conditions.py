@@ -1,11 +1,11 @@
-"""Decide whether a call is asked about because of its arguments.
+"""Decide whether a call needs consent because of its arguments.
 
 Rules:
-- A condition can only make a client ask. What cannot be decided means ask: a value that is not there and has no
-  default, or has another type than the operator compares, or a regular expression that is not valid or too expensive,
-  or an integer that most readers of JSON round to one for which the answer is another.
-- true is not 1, and a text is never a number. But a server can take one for the other, or a list with one item for the
-  item, so whether they are equal cannot be decided.
+- A condition can only make a client ask. If it cannot be decided, the client asks. Examples are a missing value without
+  a default, a value of a type that the operator cannot compare, a regular expression that is invalid or too expensive,
+  and an integer that most JSON readers round to a value with a different result.
+- true is not 1, and a text is never a number. But a server can accept one for the other, or a list with one item for
+  the item, so whether they are equal cannot be decided.
 """
 # CC-01
 
@@ -46,7 +46,7 @@ _WORDS: Final = {
 
 
 def find_condition_reasons(call: Call) -> tuple[str, ...]:
-    """Return a sentence for the first condition of the tool that makes ``call`` one to ask about; none if none does."""
+    """Return a sentence for the tool's first condition that requires consent to ``call``, or nothing."""
     for condition in call.tool.ask_when:
         found = is_met(condition, call.tool, call.arguments)
         if found is not False:
@@ -65,7 +65,7 @@ def describe_condition(condition: Condition) -> str:
 def is_met(condition: Condition, tool: Tool | None, arguments: Mapping[str, Json]) -> bool | None:
     """Return whether ``condition`` holds for ``arguments``, or None if that cannot be decided.
 
-    The defaults of ``tool`` stand for arguments that are not there, if it is given.
+    If ``tool`` is given, its defaults replace missing arguments.
     """
     pointer, op, value = condition
     if not _is_readable(condition):
@@ -79,7 +79,7 @@ def is_met(condition: Condition, tool: Tool | None, arguments: Mapping[str, Json
 
 
 def _is_readable(condition: Condition) -> bool:
-    # The identity is a safe key, since the entry keeps the condition alive. Its value may be no key.
+    # The identity is a safe key, because the entry keeps the condition alive. Its value might not be hashable.
     if _readable.get(id(condition)) is condition:
         return True
     if find_condition_fault(condition._asdict(), can_bound=True):
@@ -119,7 +119,7 @@ def _is_one_of(found: Json, values: Json) -> bool | None:
 
 
 def _may_mean(found: Json, value: Json) -> bool:
-    """Return whether a server may take ``found`` for ``value``: in a URL, "50" and [50] are written like 50."""
+    """Return whether a server can mistake ``found`` for ``value``. In a URL, "50" and [50] are written like 50."""
     if is_equal(found, value, rounded=True):
         return True
     if isinstance(found, _CONTAINERS):
@@ -161,7 +161,7 @@ def _build_ordering(compare: Callable[[float, float], bool]) -> Callable[[Json, 
 
 
 def _round(number: float) -> float:
-    """Return ``number`` as a floating-point number, an infinite one where it is too large."""
+    """Return ``number`` as a floating-point number, infinite if it is too large."""
     try:
         return float(number)
     except OverflowError:
@@ -181,7 +181,7 @@ def _matches(found: Json, pattern: str) -> bool | None:
 
 
 def _is_within(found: Json, folder: str) -> bool | None:
-    """Return whether a path, or each path of a list, is ``folder`` or inside it; links are the server's matter."""
+    """Return whether a path, or each path of a list, is ``folder`` or inside it. Links are up to the server."""
     if isinstance(found, list | tuple):
         each = [_is_within(one, folder) for one in found] or [None]
         return None if None in each else all(each)
@@ -195,7 +195,7 @@ def _compile(pattern: str) -> jsonschema_rs.Draft202012Validator:
 
 
 def _find_default(tool: Tool, pointer: str) -> Json:
-    """Return what the tool says that it takes where the argument at ``pointer`` is missing, or ``MISSING``."""
+    """Return the tool's declared default for a missing argument at ``pointer``, or ``MISSING``."""
     schema: Json = tool.input_schema
     for step in parse_pointer(pointer):
         properties = schema.get("properties") if isinstance(schema, Mapping) else None

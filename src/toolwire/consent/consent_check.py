@@ -35,13 +35,13 @@ def build_consent_check(
     notices: Callable[[Call], tuple[str, ...]] | None = None,
     operator: OperatorRules | None = None,
 ) -> Check:
-    """Return a check that asks about each call that the policy does not allow. Nothing is sent before the answer.
+    """Return a check that asks about each call that the policy does not allow. Nothing is sent before the user answers.
 
-    ``site`` is the origin that the user is shown; ``target`` returns the method and URL of a call. ``grants`` holds
-    what the user allowed for later calls, under ``key``; a grant counts only while the policy allows grants for the
-    tool. ``has_agreement`` returns whether the user accepted a tool that writes when connecting. ``notices``
-    returns reasons to ask about this one call, whatever was allowed before. ``operator`` has the rules of an operator;
-    one that lets a call run counts where ``has_agreement`` says that the tool is still as it was trusted.
+    ``site`` is the origin that the user is shown. ``target`` returns a call's method and URL. ``grants`` contains what
+    the user allowed for later calls, under ``key``. A grant counts only while the policy allows grants for the tool.
+    ``has_agreement`` returns whether the user trusted a writing tool when connecting. ``notices`` returns reasons to
+    ask about this call, whatever was allowed before. ``operator`` contains an operator's rules. A rule that lets a call
+    run counts only if ``has_agreement`` says that the tool has not changed since it was trusted.
     """
     # XL-043, XL-049
     current = preferences if isinstance(preferences, CurrentPreferences) else CurrentPreferences(preferences)
@@ -61,7 +61,7 @@ def build_consent_check(
             return Deny(build_denial(f"Your rules do not allow calls of {tool.name}."))
         reasons = () if notices is None else notices(call)
         if tool.ask_when:
-            # CC-01: these arguments are asked about although the tool, or an earlier answer, goes without a question.
+            # CC-01: these arguments need consent even if the tool, or an earlier answer, needs no question.
             reasons = (*reasons, *find_condition_reasons(call))
         if rule is not None:
             reasons = (*reasons, *rule.find_reasons())
@@ -94,7 +94,7 @@ class _Levels:
     def find(self, tool: Tool, *, is_accepted: bool) -> Approval:
         """Return the level that a call of ``tool`` needs."""
         preferred = self._current.get()
-        # The identity is a safe key, since the entry keeps the tool alive.
+        # The identity is a safe key, because the entry keeps the tool alive.
         known = self._known.get(id(tool))
         if known is None or known[0] is not tool or known[1] is not is_accepted or known[2] is not preferred:
             if len(self._known) >= _MAX_LEVELS:
@@ -117,9 +117,9 @@ _CHANGED_SINCE_TRUSTED: Final = (
     "The operator allowed this tool as it was when the server started, and it has changed since."
 )
 OPERATOR_REASON: Final = "the operator's rules do not allow it"
-"""What a model reads as the reason of a denial by an operator's rule."""
+"""The reason that a model reads if an operator's rule denies a call."""
 NO_APPROVER_REASON: Final = "no approver is configured, so no user was asked"
-"""What a model reads as the reason of a denial that no user gave."""
+"""The reason that a model reads if a call is denied without asking a user."""
 
 
 def build_denial(message: str, *, reason: str = "") -> Problem:
@@ -130,8 +130,8 @@ def build_denial(message: str, *, reason: str = "") -> Problem:
 
 
 def _find_missing_tokens(call: Call) -> tuple[str, ...]:
-    """Return a sentence about the tokens that the tool needs and the call does not bring, or nothing."""
-    # I-27: not refused, because its server may have the token, or name the page where the user gets it.
+    """Return a sentence about tokens that the tool needs and the call does not contain, or nothing."""
+    # I-27: not refused, because the server can have the token or name the page where the user gets it.
     missing = [one.id for one in call.tool.requirements.authorization if one.id not in call.context.tokens]
     if not missing:
         return ()

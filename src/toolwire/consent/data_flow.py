@@ -1,9 +1,9 @@
-"""Find text that one connection returned in the arguments of a call to another connection.
+"""Find text from one connection in the arguments of a call to another connection.
 
-Everything that a connection returns counts: values and their notes, errors, and pieces of a stream. A copy of 24
-characters or more is found in any case and spacing, whatever stands around it. So is an identifier of 10 to 24
-characters, such as an IBAN, the number of a card or of a phone, or a mail address, also with other separators, and as a
-number of JSON. A paraphrase is not found.
+Everything that a connection returns counts: values and their notes, errors, and pieces of a stream. A copy of at least
+24 characters is found in any case and spacing, whatever surrounds it. Identifiers of 10 to 24 characters, such as an
+IBAN, a card or phone number, or an email address, are found even with different separators and as a JSON number. A
+paraphrase is not found.
 """
 # D-33
 
@@ -26,13 +26,13 @@ _MAX_CHARACTERS = 1_000_000
 _MAX_PIECES = 512
 _NO_TEXT = frozenset((float, bool, NoneType))
 
-# AT-54: what is shorter than a copy, and yet names one person, account or card.
+# AT-54: shorter than a copy, but still identifies one person, account or card.
 _MIN_IDENTIFIER_LENGTH = 10
-_MAX_IDENTIFIER_LENGTH = 34  # an IBAN; grouped by spaces it is no copy of 24 characters
+_MAX_IDENTIFIER_LENGTH = 34  # an IBAN; grouped by spaces, it is not a copy of 24 characters
 _MIN_DIGITS = 5
 _MIN_NUMBER = 10 ** (_MIN_IDENTIFIER_LENGTH - 1)
 _MAX_NUMBER = 10**_MAX_IDENTIFIER_LENGTH
-# Texts are in lower case here, and have single spaces.
+# Texts are in lower case here, with single spaces.
 _NUMBER = re.compile(r"[0-9](?:[ ./()+-]{0,2}[0-9])+")
 _IBAN = re.compile(r"(?<![a-z0-9])[a-z]{2}[0-9]{2}(?: ?[a-z0-9]{4}){2,7}(?: ?[a-z0-9]{1,3})?(?![a-z0-9])")
 _WORD = re.compile(r"[a-z0-9](?:[._/-]?[a-z0-9])+")
@@ -52,13 +52,13 @@ class DataFlow:
         self._pieces: dict[str, str] = {}
 
     def add_piece(self, connection: str, value: Json) -> None:
-        """Remember a piece of a stream. Pieces are joined, since each may be too short to be found by itself."""
-        # The parts of a text go on in the next piece; other values are parted, so that each can be found.
+        """Remember a piece of a stream. Pieces are joined, because each one can be too short to be found."""
+        # A text continues in the next piece. Other values are separated, so that each can be found.
         texts = _collect_texts(value)
         joined = self._pieces.get(connection, "") + (value if isinstance(value, str) else f" {' '.join(texts)} ")
         if len(joined) >= _MAX_PIECES:
             self.add_texts(connection, list_texts(joined))
-            joined = joined[-MIN_MATCH:]  # a copy may begin in this piece and end in the next
+            joined = joined[-MIN_MATCH:]  # a copy can begin in this piece and end in the next
         self._pieces[connection] = joined
 
     def end_stream(self, connection: str) -> None:
@@ -67,7 +67,7 @@ class DataFlow:
             self.add_texts(connection, list_texts(self._pieces.pop(connection)))
 
     def add_texts(self, connection: str, texts: Iterable[str]) -> None:
-        """Remember ``texts`` of ``list_texts``, which ``connection`` returned."""
+        """Remember ``texts``, from ``list_texts``, which ``connection`` returned."""
         recent = self._texts.setdefault(connection, deque())
         for text in texts:
             recent.append(text)
@@ -114,7 +114,7 @@ class DataFlow:
         return found
 
 
-_MAX_POSITIONS = 16  # of one block: a text of a single repeated letter must not make the search quadratic
+_MAX_POSITIONS = 16  # of one block; a text of one repeated letter must not make the search quadratic
 
 
 def _has_common_text(text: str, blocks: dict[str, list[tuple[str, int]]]) -> bool:
@@ -126,7 +126,7 @@ def _has_common_text(text: str, blocks: dict[str, list[tuple[str, int]]]) -> boo
 
 
 def _count_common(text: str, start: int, source: str, position: int) -> int:
-    """Return how many characters in a row are equal around ``start`` and ``position``; counted as far as needed."""
+    """Return how many consecutive characters match around ``start`` and ``position``, counted only as far as needed."""
     before = 0
     most = min(start, position, MIN_MATCH)
     while before < most and text[start - before - 1] == source[position - before - 1]:
@@ -139,7 +139,7 @@ def _count_common(text: str, start: int, source: str, position: int) -> int:
 
 
 def model_content(result: Result) -> Json:
-    """Return everything in ``result`` that a model may read: the value and its notes, or all parts of an error."""
+    """Return everything in ``result`` that a model can read: the value and its notes, or all parts of an error."""
     if isinstance(result, Value):
         return [result.value, result.notes]
     texts = [result.message, result.additional_prompt_content]
@@ -168,7 +168,7 @@ def _list_normalized_texts(value: Json) -> list[str]:
 
 
 def _can_identify(text: str) -> bool:
-    """Return whether a text that is too short for a copy may hold an identifier."""
+    """Return whether a text that is too short for a copy can contain an identifier."""
     return len(text) >= _MIN_IDENTIFIER_LENGTH and ("@" in text or sum(map(str.isdecimal, text)) >= _MIN_DIGITS)
 
 
@@ -195,7 +195,7 @@ def _collect_texts(value: Json) -> list[str]:
     while waiting:
         item = waiting.pop()
         kind = type(item)
-        # The types of parsed JSON come first: every call passes here, and a look at an abstract type takes long.
+        # The types of parsed JSON come first, because every call passes here and checks of abstract types are slow.
         if kind is str:
             texts.append(item)
         elif kind is dict:

@@ -18,7 +18,7 @@ from .result import write_opening, write_problem
 from .revision import INTERNAL_ERROR
 
 PAGE_BYTES = 4_194_304
-"""A list that is larger has pages of about this size."""
+"""Larger lists are split into pages of about this size."""
 
 _CODES = {**jsonrpc.CODES, Kind.UNKNOWN_TOOL: INVALID_PARAMS}
 
@@ -36,13 +36,13 @@ make_asked: Final = cast(
     "Callable[[tuple[bytes, dict[str, Json], Request, Mapping[int, int]]], AskedMethod]",
     MethodType(tuple.__new__, AskedMethod),
 )
-"""Make an ``AskedMethod`` from a tuple, in half the time of ``AskedMethod(...)``: one is made for each request."""
+"""Make an ``AskedMethod`` from a tuple, in half the time of ``AskedMethod(...)``. Each request needs one."""
 
 Method: TypeAlias = Callable[[AskedMethod], Reading | BlockingTask]
 
 
 def answer_page(pages: Mapping[Json, bytes], asked: AskedMethod) -> Response:
-    """Return the page that the cursor of ``asked`` names, the first one without a cursor."""
+    """Return the page that the cursor of ``asked`` names, or the first page without a cursor."""
     cursor = asked.params.get("cursor")
     page = pages.get(cursor) if cursor is None or isinstance(cursor, str) else None
     if page is None:
@@ -51,9 +51,9 @@ def answer_page(pages: Mapping[Json, bytes], asked: AskedMethod) -> Response:
 
 
 def write_pages(member: str, entries: list[Json], members: Mapping[str, Json], end: bytes) -> Mapping[Json, bytes]:
-    """Return the pages of a list by their cursors; the first is under None. ``member`` holds the ``entries`` of each.
+    """Return a list's pages by cursor. The first one is under None. Each page's ``entries`` are in ``member``.
 
-    A cursor is that of this very list: after a change it leads nowhere. Every process that serves the list knows it.
+    A cursor is valid only for exactly this list, and in every process that serves it. After a change, it is unknown.
     """
     # MC-06
     whole = write_static({member: entries, **members}, end)
@@ -75,7 +75,7 @@ def write_pages(member: str, entries: list[Json], members: Mapping[str, Json], e
 
 
 def write_static(result: Mapping[str, Json], end: bytes) -> bytes:
-    """Return all of a result that is known beforehand: its members and its end."""
+    """Return the parts of a result that are known in advance: its members and its end."""
     members = to_json(result)[1:-1]
     return members + end if members else end.removeprefix(b",")
 
@@ -91,7 +91,7 @@ def build_invalid(asked: AskedMethod, text: str) -> Response:
 
 
 def build_refusal(id_: bytes, problem: Problem) -> Response:
-    """Return ``problem`` as a JSON-RPC error, with the HTTP status of its kind."""
+    """Return ``problem`` as a JSON-RPC error, with its kind's HTTP status."""
     status = STATUS_BY_KIND[problem.kind]
     headers = list(JSON_HEADERS)
     if problem.kind is Kind.OVERLOADED or (problem.retry_after_ms is not None and status != 200):
@@ -105,10 +105,10 @@ def build_refusal(id_: bytes, problem: Problem) -> Response:
 
 
 def refuse_method(asked: AskedMethod, problem: Problem) -> Response:
-    """Return ``problem`` as the answer to a request; up to 2025-11-25 with status 200.
+    """Return ``problem`` as the answer to a request. Up to 2025-11-25, its status is 200.
 
-    Clients of these revisions take another status for the end of the connection, and the Python SDK 1.x ends it. What
-    is about credentials keeps its status, and so does a busy server (R1), which proxies must see.
+    Clients of these revisions treat any other status as the end of the connection, and the Python SDK 1.x ends it.
+    Problems about credentials keep their status. So does a busy server (R1), because proxies must see it.
     """
     response = build_refusal(asked.id, problem)
     is_plain = asked.status or problem.kind in (Kind.UNAUTHORIZED, Kind.FORBIDDEN, Kind.OVERLOADED)

@@ -1,4 +1,4 @@
-"""Find an MCP server by the catalog of its site. Of what catalogs and cards say, only addresses are used."""
+"""Find an MCP server through its site's catalog. Only the URLs in catalogs and cards are used."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def find_listed(url: str, *, can_ask: bool = False) -> Flow[Finding]:
 
 
 def _fetch(url: str, accepted: str, probes: list[Probe], what: str) -> Flow[dict[str, Json]]:
-    """Return the object at ``url``, empty if there is none."""
+    """Return the object at ``url``, or an empty one."""
     response = yield from fetch(Request("GET", url, ((b"accept", accepted.encode()),)))
     if isinstance(response, Problem):
         probes.append(Probe("mcp", show_url(url), None, response.message))
@@ -69,7 +69,7 @@ def _list_endpoints(card: dict[str, Json], home: str, probes: list[Probe]) -> It
 
 
 def _resolve(text: str, home: str, probes: list[Probe]) -> Iterator[str]:
-    """Yield the URL that ``text`` means at ``home``, if it is at the same origin; else name it in the last probe."""
+    """Yield ``text`` as a URL relative to ``home``, if it has the same origin. Otherwise name it in the last probe."""
     try:
         url = urljoin(home, text)
         is_http = urlsplit(url).scheme in ("http", "https")

@@ -1,7 +1,7 @@
-"""Listen to an MCP server that tells of changes in its lists, and asks, outside of any call.
+"""Listen to an MCP server that reports changes in its lists, and asks the user, outside of calls.
 
-Since 2026-07-28 that is ``subscriptions/listen``, for changes alone. In a session of up to 2025-11-25 it is a GET, on
-which a server may ask too.
+Since 2026-07-28, this is ``subscriptions/listen``, for changes only. In a session up to 2025-11-25, it is a GET, on
+which the server can also ask.
 """
 # MC-06, MC-09
 
@@ -25,16 +25,16 @@ _CHANGED = frozenset(NOTICES.values())
 
 
 def asks_while_listening(peer: Peer) -> bool:
-    """Return whether the server may ask the user on the stream of ``listen_for_changes``."""
+    """Return whether the server can ask the user on the stream of ``listen_for_changes``."""
     conversation: Conversation = peer.memo
     session = conversation.session
     return bool(session.id) and session.can_ask and session.version != STATELESS
 
 
 def listen_for_changes(peer: Peer) -> Flow[bool]:
-    """Report each change that the server tells of, as progress, until its stream ends; pass its questions on.
+    """Report each change that the server announces as progress until its stream ends. Pass its questions on.
 
-    Return False if the server does not tell of changes: then there is nothing to listen to again.
+    Return False if the server does not announce changes, so that listening again is pointless.
     """
     conversation: Conversation = peer.memo
     session = conversation.session
@@ -52,13 +52,13 @@ def listen_for_changes(peer: Peer) -> Flow[bool]:
 def _listen_in_session(conversation: Conversation, session: McpClientSession) -> Flow[bool]:
     if not session.id:
         return False
-    # Also where the server declares no changes: some tell of them all the same, and the stream has room for more.
+    # Listen even if the server declares no changes. Some servers announce them anyway, and the stream has other uses.
     headers = (
         (b"accept", b"text/event-stream"),
         (VERSION_HEADER, session.version.encode()),
         (SESSION_HEADER, session.id),
     )
-    conversation.has_listener = True  # before the response: the lists may be fetched again meanwhile
+    conversation.has_listener = True  # before the response, because the lists can be fetched again meanwhile
     try:
         response: Response | Problem = yield Listen(
             Request("GET", session.endpoint, headers), _ChangeReader(session).read_chunk
@@ -66,13 +66,13 @@ def _listen_in_session(conversation: Conversation, session: McpClientSession) ->
     finally:
         conversation.has_listener = False
     if not isinstance(response, Problem) and response.status == 404:
-        # The session has ended; a call may have opened the next one meanwhile.
+        # The session has ended. A call can have opened the next one meanwhile.
         return conversation.session is not session or (yield from renew_session(conversation, session)) is None
     return isinstance(response, Problem) or response.status == 200
 
 
 class _ChangeReader:
-    """Reads the events of one stream. Several changes in one piece count as one."""
+    """Reads a stream's events. Several changes in one chunk count as one."""
 
     def __init__(self, session: McpClientSession) -> None:
         self._session = session
@@ -81,12 +81,12 @@ class _ChangeReader:
         self._is_begun = False
 
     def read_chunk(self, chunk: bytes) -> Iterator[StreamItem]:
-        """Yield one progress if ``chunk`` completes the notice of a change, and what answers the server's requests.
+        """Yield one progress if ``chunk`` completes a change notification, and the responses to the server's requests.
 
-        The first chunk means that the server has taken the stream, which is reported too.
+        The first chunk means that the server has accepted the stream. That is also reported.
 
         Raises:
-            ValueError: an event is larger than the limit, or the server asks too much.
+            ValueError: an event is larger than the limit, or the server asks too many questions.
         """
         if not self._is_begun:
             self._is_begun = True

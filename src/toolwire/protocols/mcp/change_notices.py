@@ -1,8 +1,9 @@
-"""Tell clients that listen which lists and resources have changed: ``subscriptions/listen`` of 2026-07-28.
+"""Notify listening clients of changed lists and resources: ``subscriptions/listen`` of 2026-07-28.
 
 Rules:
-- The first message says which notices are granted, and each carries the id of the request.
-- Only what was asked for is sent. A resource that the client may not read is as one that does not exist: not granted.
+- The first message says which notifications are granted. Each message carries the request's ID.
+- Only requested notifications are sent. A resource that the client may not read is treated as one that does not exist,
+  and not granted.
 """
 # MC-06
 

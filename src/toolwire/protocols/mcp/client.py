@@ -38,9 +38,9 @@ _NOT_THERE = (404, 405)
 
 
 def find(url: str, *, can_ask: bool = False) -> Flow[Finding]:
-    """Return the MCP server at ``url`` or at ``url``/mcp, if a GET there shows the marks of one.
+    """Return the MCP server at ``url`` or ``url``/mcp, if the response to a GET looks like one.
 
-    Only then the handshake is made; it changes nothing but the server's own memory of sessions.
+    Only then is the handshake made. It changes nothing except the server's own list of sessions.
     """
     # XL-005
     endpoint = _build_endpoint(url)
@@ -53,10 +53,9 @@ def find(url: str, *, can_ask: bool = False) -> Flow[Finding]:
 
 
 def find_named(url: str, *, can_ask: bool = False) -> Flow[Finding]:
-    """Return the MCP server at ``url`` or at ``url``/mcp, where the user says that there is one.
+    """Return the MCP server at ``url`` or ``url``/mcp, if the user says that there is one.
 
-    Many answer a GET with 404, or ask for credentials only where something is posted; and not all are at a path that
-    ends with /mcp.
+    Many servers answer a GET with 404, or require credentials only for a POST. Not all have a path that ends with /mcp.
     """
     endpoint = _build_endpoint(url)
     if endpoint is None:
@@ -70,10 +69,10 @@ def find_named(url: str, *, can_ask: bool = False) -> Flow[Finding]:
 
 
 def find_by_post(url: str, *, can_ask: bool = False) -> Flow[Finding]:
-    """Return the MCP server at ``url`` or at ``url``/mcp that shows itself by its answer to a POST alone.
+    """Return the MCP server at ``url`` or ``url``/mcp that only the response to a POST reveals.
 
-    Only a path that ends with /mcp is posted to, and only if the GET before got an answer. What is posted asks who the
-    server is and changes nothing.
+    POST is used only for a path that ends with /mcp, and only if the GET before got a response. The message asks what
+    the server is and changes nothing.
     """
     # XL-005
     endpoint = _build_endpoint(url)
@@ -104,9 +103,9 @@ def _open_endpoint(endpoint: str, probes: list[Probe], *, can_ask: bool) -> Flow
 
 
 def send(peer: Peer, call: Call) -> Flow[Result]:
-    """Return how ``call`` ended at ``peer``: one POST, and its answer fetched where that stream ends before it.
+    """Return how ``call`` ended at ``peer``. This is one POST. If its stream ends early, the answer is fetched.
 
-    A server that has ended the session did not take the call: it is sent once more, in a new one.
+    If the server has ended the session, it did not accept the call. The call is then sent once more, in a new session.
     """
     conversation: Conversation = peer.memo
     used = conversation.find_session(call.tool) if conversation.asking_tools else conversation.session
@@ -125,7 +124,7 @@ def send(peer: Peer, call: Call) -> Flow[Result]:
 _WANTED_TO_ASK: Final = re.compile(
     r"(?=.*\belicitation\b).*\b(?:back-?channel|server-(?:initiated|to-client) requests?)\b", re.IGNORECASE | re.DOTALL
 )
-"""How the Python SDK 2, FastMCP and the TypeScript SDK 2 say that a tool asked in a way that 2026-07-28 has no more."""
+"""How the Python SDK 2, FastMCP and the TypeScript SDK 2 report that a tool asked in a way that 2026-07-28 removed."""
 
 _RUN_AGAIN: Final = (
     "{} tried to ask you something before this connection allowed that, so it ended early. "
@@ -138,10 +137,10 @@ def _is_failed_question(result: Result) -> bool:
 
 
 def _send_where_it_can_ask(conversation: Conversation, call: Call, refused: Result) -> Flow[Result]:
-    """Call a tool that asks its user in the stream of a call, in a session of 2025-11-25 of the same server.
+    """Call a tool that asks its user in a call's stream, in a 2025-11-25 session with the same server.
 
-    Its server began to run it before it found that it cannot ask. So the user decides whether a tool is called again
-    that may have changed something.
+    The server began to run the tool before it noticed that it cannot ask. The tool can have changed something, so the
+    user decides whether to call it again.
     """
     tool = call.tool
     if conversation.asking is None:
@@ -162,7 +161,7 @@ def _send_where_it_can_ask(conversation: Conversation, call: Call, refused: Resu
 
 
 def renew_session(conversation: Conversation, ended: McpClientSession) -> Flow[Problem | None]:
-    """Open a new session in place of ``ended``; return why there is none, or None if there is one."""
+    """Open a new session in place of ``ended``. Return why that failed, or None."""
     renewed = yield from reopen_session(ended)
     if isinstance(renewed, Problem):
         return renewed
@@ -183,10 +182,11 @@ def _end_surplus(session: McpClientSession) -> Flow[None]:
 
 
 def reuse_session(before: Peer, after: Peer) -> Flow[Peer]:
-    """Return ``after``, found where ``before`` was, with the session of ``before`` if its own stream is open.
+    """Return ``after``, found where ``before`` was. If the session of ``before`` has an open stream, it is kept.
 
-    On that stream the server asks and tells of changes, so calls stay in its session. The one that was opened to fetch
-    the lists ends. Where each request stands alone, the session for tools that ask stays, and which tools these are.
+    On that stream, the server asks and announces changes, so calls stay in its session. The session that was opened to
+    fetch the lists ends. If requests need no session, the session for tools that ask is kept, together with their
+    names.
     """
     # MC-06, MC-09
     earlier: Conversation = before.memo
@@ -205,9 +205,9 @@ def reuse_session(before: Peer, after: Peer) -> Flow[Peer]:
 
 
 def _send(session: McpClientSession, call: Call) -> Flow[Result | None]:
-    """Return how ``call`` ended in ``session``, or None where the server says that there is no such session.
+    """Return how ``call`` ended in ``session``, or None if the server does not know the session.
 
-    Where the server needs input, the user is asked, and the call is sent again with the answers.
+    If the server needs input, the user is asked, and the call is sent again with the answers.
     """
     tool, added = call.tool, dict[str, Json]()
     for number in range(elicitation.MAX_ROUNDS + 1):
@@ -234,7 +234,7 @@ def _send(session: McpClientSession, call: Call) -> Flow[Result | None]:
 def _post(
     session: McpClientSession, call: Call, added: dict[str, Json], number: int
 ) -> Flow[dict[str, Json] | WantedInput | Problem | None]:
-    """Send ``call`` with the parameters ``added``, for the ``number``-th time, and return the result in its answer."""
+    """Send ``call`` with the parameters ``added``, as attempt ``number``, and return the result in the response."""
     id_ = call.call_id or _FIRST_ID
     if number:
         id_ = f"{id_}-{number}"  # another request of the same call, and so another id
@@ -281,16 +281,16 @@ def _build_request(session: McpClientSession, call: Call, added: dict[str, Json]
         params["_meta"] = meta
     mirror: Mirror = facts.get("mirror", ()) if session.version == STATELESS else ()
     extra = write_mirrored(mirror, call.arguments) if mirror else ()
-    # CR-01: a tool says that it cannot ask, and not that the user declined.
+    # CR-01: the tool reports that it cannot ask, not that the user declined.
     can_ask = session.can_ask and call.context.takes_input
     request = post_message.write(session, "tools/call", params, id_, extra, can_ask=can_ask)
     return request._replace(credentials=call_context.list_credentials(call)) if has_needs else request
 
 
 def cancel(peer: Peer, request: Request) -> Request | None:
-    """Return the notification that ``request`` is cancelled, or None where its closed connection says so.
+    """Return the notification that ``request`` is cancelled, or None if closing its connection is enough.
 
-    Up to 2025-11-25 a server must not take a closed connection for it.
+    Up to 2025-11-25, a server must not treat a closed connection as a cancellation.
     """
     conversation: Conversation = peer.memo
     id_ = get_header(request.headers, SESSION_HEADER)
@@ -299,14 +299,14 @@ def cancel(peer: Peer, request: Request) -> Request | None:
     if session.version == STATELESS or not isinstance(message, dict) or message.get("method") != "tools/call":
         return None
     params: dict[str, Json] = {"requestId": message.get("id"), "reason": "The caller is no longer waiting."}
-    session = replace(session, id=id_.encode())  # another call may have renewed it
+    session = replace(session, id=id_.encode())  # another call can have renewed it
     return post_message.write(session, "notifications/cancelled", params, None)
 
 
 def confirm(request: Request, word: str, receipt: str) -> Request:
-    """Return ``request`` with the word that confirms its call, and with a receipt: in ``_meta`` if it calls a tool.
+    """Return ``request`` with the token that confirms its call, and with a receipt. For a tool, they are in ``_meta``.
 
-    The word is in the head as well, where servers of earlier versions look for it.
+    The token is also in a header field, because servers of earlier versions look there.
     """
     # CC-06: a program on standard input and output sees no header fields.
     message = jsontext.read(request.body)
@@ -319,18 +319,18 @@ def confirm(request: Request, word: str, receipt: str) -> Request:
 
 
 def end_session(peer: Peer) -> Request | None:
-    """Return the request that ends the session at ``peer``, or None where the server keeps none."""
+    """Return the request that ends the session at ``peer``, or None if the server has no sessions."""
     conversation: Conversation = peer.memo
     return post_message.write_end(conversation.asking or conversation.session)
 
 
 def describe_target(peer: Peer, _: Call) -> str:
-    """Return where a call goes: every call of an MCP server is a POST to its one endpoint."""
+    """Return a call's method and URL. Every call of an MCP server is a POST to its single endpoint."""
     return f"POST {show_url(peer.url)}"
 
 
 def describe_places(peer: Peer, call: Call) -> Mapping[str, str]:
-    """Return where each argument goes: into the body, and some into a header too."""
+    """Return where each argument is sent: in the body, and some also in a header."""
     # XL-049
     found = dict.fromkeys(call.arguments, "in the body")
     conversation: Conversation = peer.memo
@@ -342,7 +342,7 @@ def describe_places(peer: Peer, call: Call) -> Mapping[str, str]:
 
 
 def _looks_like_mcp(endpoint: str, probes: list[Probe]) -> Flow[bool]:
-    """GET without asking for events: a server that has them then refuses, instead of opening a stream without end."""
+    """Send a GET that does not accept events, so that a server refuses instead of opening an endless stream."""
     response = yield from fetch(Request("GET", endpoint, ((b"accept", b"application/json"),)))
     if isinstance(response, Problem):
         probes.append(Probe("mcp", show_url(endpoint), None, response.message))
@@ -354,7 +354,7 @@ def _looks_like_mcp(endpoint: str, probes: list[Probe]) -> Flow[bool]:
 
 
 def _find_mark(response: Response) -> str | None:
-    """Return what in the answer to a GET speaks for MCP, or None."""
+    """Return the part of a GET response that indicates MCP, or None."""
     if response.status == 405 and "POST" in get_header(response.headers, b"allow").upper():
         return "accepts only POST, as an MCP endpoint can"
     if response.status == 200 and get_header(response.headers, b"content-type").startswith("text/event-stream"):
@@ -374,7 +374,7 @@ def _build_endpoint(url: str) -> str | None:
     except ValueError:
         return None
     path = parts.path.rstrip("/")
-    # MC-13: what ends with /sse is an endpoint already, of the transport before this one.
+    # MC-13: a URL that ends with /sse is already an endpoint, of the older transport.
     if not path.endswith(("/mcp", "/sse")):
         path += "/mcp"
     return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))

@@ -1,9 +1,10 @@
-"""Fetch the answer to a call whose stream ended early: GET from the last event that came (2025-11-25).
+"""Fetch the answer to a call whose stream ended early, with a GET from the last received event on (2025-11-25).
 
 Rules:
-- Only where the server gave its events ids, which is how it says that it keeps them.
-- The wait it asks for is kept, up to a minute; a stream is left as soon as the answer is there, as it may have no end.
-- It belongs to the call that was allowed: nothing is sent but which event was the last.
+- Only if the server's events have IDs, which means that it stores them.
+- The requested delay is respected, up to a minute. A stream is closed as soon as the answer has arrived, because it can
+  be endless.
+- This is part of the allowed call. Only the last event's ID is sent.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ MAX_STREAMS: Final = 10
 MAX_WAIT_S: Final = 60.0
 
 _WAIT_MS: Final = 1_000
-_MAX_ID_LENGTH: Final = 8_192  # it goes into a header field
+_MAX_ID_LENGTH: Final = 8_192  # it is sent in a header field
 
 
 class _ResumePoint(NamedTuple):
-    """Where a stream was left: the id of its last event, and how long to wait before the next."""
+    """Where a stream ended: its last event's ID, and how long to wait before the next stream."""
 
     last_id: str
     wait_s: float
 
 
 def complete_stream(session: McpClientSession, response: Response, id_: str | int) -> Flow[Response | Problem]:
-    """Return ``response``, or where it is a stream without the answer to ``id_`` the one that goes on from there.
+    """Return ``response``. If it is a stream without the answer to ``id_``, return the stream that continues it.
 
     At most ten streams are opened for it.
     """
@@ -55,9 +56,9 @@ def complete_stream(session: McpClientSession, response: Response, id_: str | in
 
 
 def _find_resume_point(response: Response, id_: str | int, last_id: str) -> _ResumePoint | None:
-    """Return where to go on, or None where there is nothing to go on with: the answer is there, or no id is.
+    """Return where to continue, or None if the answer has arrived or there is no event ID.
 
-    ``last_id`` is the last of the streams before, which counts where this one has none.
+    ``last_id`` is the previous streams' last event ID. It counts if this stream has none.
     """
     if response.status != 200 or not post_message.is_stream(response):
         return None

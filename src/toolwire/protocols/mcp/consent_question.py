@@ -1,13 +1,13 @@
-"""Ask the user of an MCP client for a call that must be confirmed, and read the answer.
+"""Ask an MCP client's user to confirm a call, and read the answer.
 
-Since 2026-07-28 a server asks in its answer: the result is ``input_required``, with a form and a state. The client
-asks its user and sends the call again, with what the user entered and with the state, which is the confirmation word.
+Since 2026-07-28, a server asks in its response: the result is ``input_required``, with a form and a state. The client
+asks its user and sends the call again, with the user's input and the state, which is the one-time token.
 
 Rules:
-- Only a client that declares forms is asked. Another gets the problem as before, and the call does not run.
-- The question shows every argument in full; of files, where that is too long, the size and the digest. A call that is
-  too large for that is not asked about.
-- The word alone confirms nothing here: the user must have allowed the call in the form.
+- Only a client that declares forms is asked. Other clients get the problem, and the call does not run.
+- The question shows every argument in full. Of long files, it shows the size and the digest. If the call is still too
+  large, no question is asked.
+- The token alone confirms nothing here. The user must have allowed the call in the form.
 """
 # XL-049, XL-053, XL-056
 
@@ -38,32 +38,32 @@ from .revision import (
 )
 
 CONSENT = "consent"
-"""The name of the question whether a call may run."""
+"""The name of the question that asks whether a call may run."""
 _VISIT = "inbox"
 VISIT_WAIT_S = 45.0
-"""How long a call waits for its user who has opened the inbox, in seconds: less than the minute that clients wait."""
+"""How long a call waits after its user has opened the inbox, in seconds. Clients wait for a minute."""
 _ALLOW = "allow"
 _LATER = "later"
 _MAX_QUESTION = 20_000
 _MAX_PAGES = 5
 _LONG_FILE = 500
-"""A file is shown by its digest if its text is longer than this, in characters."""
+"""A file whose text is longer than this, in characters, is shown by its digest."""
 _TELLING = frozenset((CONFIRMATION_META, CONSENT_META, RECEIPT_META, UNANSWERED_META, CONTEXT_META, "traceparent"))
 """The members of ``_meta`` that change the context of a call."""
 
 
 def can_ask(params: Mapping[str, Json]) -> bool:
-    """Return whether the client of a request shows forms to its user, and does not ask for consent itself."""
+    """Return whether a request's client shows forms to its user, and does not ask for consent itself."""
     return can_show_forms(params) and not handles_consent(params)
 
 
 def handles_consent(params: Mapping[str, Json]) -> bool:
-    """Return whether the client of a request asks its user for consent, and confirms calls by itself."""
+    """Return whether a request's client asks its user for consent, and confirms calls itself."""
     return get_object(params, "_meta").get(CONSENT_META) is True
 
 
 def has_unanswered_question(params: Mapping[str, Json]) -> bool:
-    """Return whether the client of a request has left a question to its user without an answer."""
+    """Return whether a request's client has left a question to its user unanswered."""
     return get_object(params, "_meta").get(UNANSWERED_META) is True
 
 
@@ -75,7 +75,7 @@ def can_show_forms(params: Mapping[str, Json]) -> bool:
 def declares_forms(capabilities: Mapping[str, Json]) -> bool:
     """Return whether a client with ``capabilities`` shows forms to its user."""
     declared = capabilities.get("elicitation")
-    # A client of forms alone may declare an empty object.
+    # A client that supports only forms can declare an empty object.
     return isinstance(declared, dict) and (not declared or "form" in declared)
 
 
@@ -91,7 +91,7 @@ def declares_pages(capabilities: Mapping[str, Json]) -> bool:
 
 
 def says_nothing(params: Mapping[str, Json]) -> bool:
-    """Return whether a call brings neither a trace nor anything about its user: no forms, no answer, no word."""
+    """Return whether a call contains no trace, and nothing about its user: no forms, no answer, no token."""
     if "requestState" in params:
         return False
     meta = params.get("_meta")
@@ -102,7 +102,7 @@ def says_nothing(params: Mapping[str, Json]) -> bool:
 
 
 def add_reply(context: Context, params: Mapping[str, Json]) -> Context:
-    """Return ``context`` with what the user answered in the form, and with the word of that question."""
+    """Return ``context`` with the user's answer in the form and that question's token."""
     # FU-60
     word = params.get("requestState")
     if not isinstance(word, str):
@@ -114,7 +114,7 @@ def add_reply(context: Context, params: Mapping[str, Json]) -> Context:
 
 
 def add_input(context: Context, params: Mapping[str, Json]) -> Context:
-    """Return ``context`` with what a client says of its user: that it shows them forms, and what they answered."""
+    """Return ``context`` with what a client says about its user: that it can show forms, and the user's answers."""
     if not can_show_forms(params):
         return context
     state = params.get("requestState")
@@ -134,9 +134,9 @@ def add_proof(context: Context, params: Mapping[str, Json]) -> Context:
 
 
 def read_page_answer(context: Context, params: Mapping[str, Json], tool: str) -> Context | Problem:
-    """Return ``context`` with what a user did who can be told of a page; a Problem if they did not want to open it.
+    """Return ``context`` with the user's reaction to a page, or a Problem if they did not want to open it.
 
-    Who has opened the page of the inbox has decided nothing: the call waits for what they answer there.
+    Opening the inbox page decides nothing. The call waits for the user's answer there.
     """
     # GW-04
     if not can_open_pages(params):
@@ -152,8 +152,8 @@ _EXPLAINED = frozenset(("inbox", "receipt"))
 
 
 def explain_refusal(call: Call, problem: Problem, params: Mapping[str, Json]) -> Problem:
-    """Return ``problem``, that a call must be confirmed, in words for the user of a client of another maker."""
-    # CC-05: who reads this sentence can do nothing about a header field.
+    """Return ``problem``, which says that a call must be confirmed, in words for users of other makers' clients."""
+    # CC-05: the reader of this sentence cannot set a header field.
     if handles_consent(params):
         return problem
     if "receipt" in get_object(problem.details, "confirmation"):
@@ -165,7 +165,7 @@ def explain_refusal(call: Call, problem: Problem, params: Mapping[str, Json]) ->
         text = f"{call.tool.name} did not run: its arguments are too long to be shown in a consent form."
         how = "Send less data, or start the server with --consent inbox, so that users decide in the inbox."
         return replace(problem, message=f"{text} {how}")
-    # What another site wants of the gateway, such as a receipt, is no matter of this client.
+    # What another site requires of the gateway, such as a receipt, does not concern this client.
     if can_show_forms(params) or not _EXPLAINED.isdisjoint(problem.details):
         return problem
     if has_unanswered_question(params):
@@ -184,9 +184,9 @@ def explain_refusal(call: Call, problem: Problem, params: Mapping[str, Json]) ->
 def write_wanted_input(
     asked: AskedMethod, call: Call, problem: Problem, server: Mapping[str, Json], find_page: Callable[[], str]
 ) -> bytes | None:
-    """Return the answer that asks the user of the client for what ``problem`` wants; None if that cannot be asked.
+    """Return the answer that asks the client's user for what ``problem`` requires, or None if it cannot be asked.
 
-    ``find_page`` returns the address of the inbox page of this server.
+    ``find_page`` returns the URL of this server's inbox page.
     """
     if problem.kind is Kind.UNCONFIRMED:
         visit = _write_inbox_visit(asked, call, problem, server, find_page())
@@ -199,7 +199,7 @@ def write_wanted_input(
 
 
 def write_question(id_: bytes, call: Call, problem: Problem, server: Mapping[str, Json]) -> bytes | None:
-    """Return the answer that asks for what ``problem`` wants confirmed; None if it cannot be asked in full."""
+    """Return the answer that asks the user to confirm a call, or None if the call cannot be shown in full."""
     asked = get_object(problem.details, "confirmation")
     question, word = asked.get("question"), asked.get("word")
     if problem.kind is not Kind.UNCONFIRMED or not isinstance(question, str) or not isinstance(word, str):
@@ -212,7 +212,7 @@ def write_question(id_: bytes, call: Call, problem: Problem, server: Mapping[str
     if len(message) > _MAX_QUESTION:
         return None
     fields: dict[str, Json] = {_ALLOW: {"type": "boolean", "title": "Allow this call", "default": False}}
-    # QF-03: each host shows a choice whose values are their own labels, in every revision.
+    # QF-03: every host, of every revision, can show a choice whose values are their own labels.
     if isinstance(later := asked.get(_LATER), list):
         fields[_LATER] = {"type": "string", "title": "Later calls", "enum": clean_data(later), "default": later[0]}
     form: Json = {"type": "object", "properties": fields, "required": [_ALLOW]}
@@ -222,12 +222,12 @@ def write_question(id_: bytes, call: Call, problem: Problem, server: Mapping[str
 def _write_message(call: Call, question: str, values: Json) -> str:
     arguments = jsontext.write(clean_data(values)).decode()
     words = fill_template(call.tool.question, call.arguments) if call.tool.question else ""
-    quote = f"The site's words: {words}\n" if words else ""  # CC-02: beside the arguments, never instead of them
+    quote = f"The site's words: {words}\n" if words else ""  # CC-02: besides the arguments, never instead of them
     return str(clean_data(f"{question}\n\nTool: {call.tool.name}\n{quote}Arguments: {arguments}"))
 
 
 def _describe_files(value: Json, schema: Mapping[str, Json]) -> Json:
-    """Return ``value`` with the size and the digest of each long file in it, which nobody could read."""
+    """Return ``value`` with the size and digest in place of each long file, which nobody could read."""
     # CR-01
     match value:
         case str() if len(value) > _LONG_FILE and schema.get("contentEncoding") == "base64":
@@ -245,13 +245,13 @@ def _describe_file(text: str) -> str:
     head, _, data = text.rpartition(",") if text.startswith("data:") else ("", "", text)
     try:
         content = b64decode(data.replace("-", "+").replace("_", "/") + "=" * (-len(data) % 4), validate=True)
-    except ValueError:  # it is no file, so all of it is shown
+    except ValueError:  # it is not a file, so all of it is shown
         return text
     return f"{head}{' ' * bool(head)}({len(content):,} bytes, SHA-256 {sha256(content).hexdigest()})"
 
 
 def write_form(id_: bytes, asked: Mapping[str, Json], server: Mapping[str, Json]) -> bytes:
-    """Return the answer that asks the user: ``asked`` has a name, a message, a schema and a state."""
+    """Return the answer that asks the user. ``asked`` contains a name, a message, a schema and a state."""
     params: Json = {"mode": "form", "message": asked["message"], "requestedSchema": asked["schema"]}
     result: Json = {
         "resultType": "input_required",
@@ -265,11 +265,11 @@ def write_form(id_: bytes, asked: Mapping[str, Json], server: Mapping[str, Json]
 def _write_inbox_visit(
     asked: AskedMethod, call: Call, problem: Problem, server: Mapping[str, Json], page: str
 ) -> bytes | None:
-    """Return the answer that asks the user to open their inbox at ``page``, where the call waits for them.
+    """Return the answer that asks the user to open their inbox at ``page``, where the call waits.
 
-    None if ``problem`` wants something else, or the user cannot be told of a page, or has been told of this one.
+    Return None if ``problem`` requires something else, or if the user cannot be shown pages or has been shown this one.
     """
-    # GW-04: an upstream could put any address into its problem; the user is led to the page of this server alone.
+    # GW-04: an upstream could put any URL into its problem. The user is sent only to this server's page.
     is_own = bool(page) and get_object(problem.details, "inbox").get("url") == page
     if not is_own or not can_open_pages(asked.params) or _VISIT in get_object(asked.params, "inputResponses"):
         return None
@@ -281,7 +281,7 @@ def _write_inbox_visit(
 
 
 def _write_sign_ins(asked: AskedMethod, problem: Problem, server: Mapping[str, Json]) -> bytes | None:
-    """Return the answer that asks the user to open the page of each site that the call needs; None without pages."""
+    """Return the answer that asks the user to open the sign-in page of each site that the call needs, or None."""
     # GW-03: the client sends the call again after its user has opened them.
     listed = get_object(problem.details, "missing_requirements").get("authorization")
     pages = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
@@ -301,7 +301,7 @@ def _clean(text: str) -> str:
 
 
 def _write_page(message: str, url: str, asked: AskedMethod, subject: str) -> dict[str, Json]:
-    """Return the parameters of a request to open the page ``url``; ``subject`` tells it from others."""
+    """Return the parameters of a request to open the page ``url``. ``subject`` distinguishes it from other requests."""
     params: dict[str, Json] = {"mode": "url", "message": message, "url": url}
     if not asked.status:  # up to 2025-11-25
         params["elicitationId"] = sha256(subject.encode()).hexdigest()[:32]
@@ -318,6 +318,6 @@ def _write_input(id_: bytes, requests: Mapping[str, Json], server: Mapping[str, 
 
 
 def read_question(problem: Problem) -> Mapping[str, Json] | None:
-    """Return the question of a tool in ``problem``, with the state of its call, or None."""
+    """Return a tool's question in ``problem``, with its call's state, or None."""
     asked = get_object(problem.details, "input_request")
     return asked if "state" in asked else None

@@ -1,4 +1,4 @@
-"""Write content as the content blocks of MCP, and read such blocks."""
+"""Write content as MCP content blocks, and read such blocks."""
 # MC-07
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from toolwire.core.model import Json
 from toolwire.framing import jsontext
 
 _OURS: Final = "attachment:"
-"""Begins the URI of a file of ours, which no one can read by it: the file is in the block."""
+"""The prefix of our own files' URIs. They cannot be read by URI, because the file is in the block."""
 
 _AUDIO_SINCE: Final = "2025-03-26"
 _LINKS_SINCE: Final = "2025-06-18"
@@ -23,12 +23,12 @@ def write(value: Json) -> list[Json]:
 
 
 def write_for(value: Json, version: str) -> list[Json]:
-    """Return the blocks of ``value`` in the words of the revision ``version``; see ``translate``."""
+    """Return the blocks of ``value`` in the form of the revision ``version``. See ``translate``."""
     return [translate(block, version) for block in write(value)]
 
 
 def translate(block: Json, version: str) -> Json:
-    """Return ``block`` as the revision ``version`` can say it: its clients refuse a whole result for an unknown type.
+    """Return ``block`` as the revision ``version`` defines it. Its clients refuse results with unknown types.
 
     Audio is an embedded file before 2025-03-26. A link is a text before 2025-06-18.
     """
@@ -50,7 +50,7 @@ def has_blocks(value: Json) -> bool:
 
 
 def _is_block(value: Json) -> bool:
-    """Return whether ``value`` is a link or an embedded text as MCP writes them, such as one of another server."""
+    """Return whether ``value`` is a link or an embedded text in MCP's form, such as another server's."""
     if type(value) is not dict:
         return False
     match value:
@@ -63,17 +63,17 @@ def _is_block(value: Json) -> bool:
 
 
 def read(blocks: list[dict[str, Any]]) -> Json:
-    """Return the value of blocks that are more than text: one item, or the list of all.
+    """Return the value of blocks that contain more than text: a single item, or a list of all items.
 
-    A text becomes a string, and an image, audio or embedded file the JSON form of content. A link, an embedded text of
-    another server, and what is not valid stay the block they are.
+    A text becomes a string. An image, audio or embedded file becomes the JSON form of content. Links, other servers'
+    embedded texts, and invalid blocks stay unchanged.
     """
     items = [read_block(block) for block in blocks]
     return items[0] if len(items) == 1 else items
 
 
 def write_block(item: Json) -> Json:
-    """Return one item as a block: a text, content, a link or embedded text as it is, or other data as its JSON."""
+    """Return one item as a block: a text, content, an unchanged link or embedded text, or other data as JSON."""
     if _is_block(item):
         return item
     if not content.is_content(item):
@@ -86,7 +86,7 @@ def write_block(item: Json) -> Json:
 
 
 def read_block(block: dict[str, Any]) -> Json:
-    """Return what one block holds: a text, the JSON form of content, or the block itself."""
+    """Return the content of one block: a text, the JSON form of content, or the block itself."""
     kind = block.get("type")
     if kind == "text" and isinstance(block.get("text"), str):
         return block["text"]
@@ -106,7 +106,7 @@ def _build_form(kind: str, data: Json, media_type: Json, name: str) -> Json:
 
 
 def _read_name(uri: Json) -> str:
-    """Return the file name that ``uri`` ends with, without anything that could lead to another folder."""
+    """Return the file name at the end of ``uri``, without anything that could lead to another folder."""
     if not isinstance(uri, str):
         return ""
     try:
