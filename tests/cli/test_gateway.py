@@ -7,16 +7,20 @@ import os
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
 
+from tests.certificates import write_certificate
 from tests.cli.conftest import Outcome
 from tests.programs import find_free_port
 from tests.support.gateway_folder import folder, sites, write_file
@@ -655,6 +659,61 @@ def test_reload_takes_no_settings_that_a_new_process_could_not_begin_with(folder
         process.send_signal(signal.SIGHUP)
         assert wait_for_line(process, "Reloaded")
         assert list_tools(url, "otc", "") == ["abs"]
+
+
+@pytest.mark.requirement("GW-01")
+def test_json_log_has_what_the_gateway_says_of_a_reload_too(folder: Path) -> None:
+    (folder / "own.py").write_text('from toolwire import Toolkit\nkit = Toolkit("K")\nkit.tool(approval="auto")(abs)\n')
+    file = folder / "toolwire.toml"
+    good = 'port = 0\nlog = "json"\n[upstreams.own]\ntarget = "own.py"\n'
+    file.write_text(good)
+    with run_gateway() as (process, _):
+        said = []
+        for text, words in ((f"{good}oops", "not taken"), (good.replace("= 0", "= 1"), "Reloaded")):
+            file.write_text(text)
+            process.send_signal(signal.SIGHUP)
+            assert process.stderr is not None
+            for line in process.stderr:
+                said.append(json.loads(line))
+                if words in line:
+                    break
+    words = ("not taken", "Restart the gateway", "Reloaded")
+    assert [one["level"] for word in words for one in said if word in one["event"]] == ["warning", "warning", "info"]
+
+
+@pytest.mark.requirement("GW-01")
+def test_reload_takes_a_renewed_certificate_and_says_what_it_cannot_take(folder: Path) -> None:
+    (folder / "own.py").write_text('from toolwire import Toolkit\nkit = Toolkit("K")\nkit.tool(approval="auto")(abs)\n')
+    old, new = (write_certificate(folder, name, "127.0.0.1") for name in ("old", "new"))
+    cert, key, file = folder / "cert.pem", folder / "key.pem", folder / "toolwire.toml"
+    good = 'port = 0\ntls-cert = "cert.pem"\ntls-key = "key.pem"\n[upstreams.own]\ntarget = "own.py"\n'
+    file.write_text(good)
+
+    def place(certificate: Path, its_key: Path) -> None:
+        copyfile(certificate, cert)
+        copyfile(its_key, key)
+
+    def fetch() -> str:
+        return ssl.get_server_certificate(("127.0.0.1", urlsplit(url).port or 0)).strip()
+
+    place(*old)
+    with run_gateway() as (process, url):
+
+        def reload(words: str) -> str:
+            process.send_signal(signal.SIGHUP)
+            return wait_for_line(process, words)
+
+        place(new[0], old[1])
+        assert "cert.pem and key.pem for TLS: the key is not that of the certificate." in reload("not taken")
+        cert.unlink()
+        assert "cert.pem cannot be read: No such file or directory." in reload("not taken")
+        assert fetch() == old[0].read_text().strip()
+        place(*new)
+        assert reload("Reloaded")
+        wait_until(lambda: fetch() == new[0].read_text().strip())
+        file.write_text("workers = 2\nlimit = ['head_s=9']\n" + good.replace("port = 0", "port = 1"))
+        assert "to apply changes of port, workers, limit: a reload does not." in reload("Restart the gateway")
+        assert wait_for_line(process, "Reloaded")
 
 
 @pytest.mark.requirement("GW-01")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import resource
 import shutil
@@ -36,7 +37,7 @@ from toolwire import Toolkit
 kit = Toolkit("Shop")
 
 
-@kit.tool(approval="auto", safe=False)
+@kit.tool(approval="auto", safe=False, blanket_allowed=True)
 def pay(number: str, text: str) -> str:
     """Do what must not be done twice."""
     file = os.open(os.environ["TOOLWIRE_TEST_RUNS"], os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
@@ -200,3 +201,54 @@ def test_failing_disk_refuses_only_calls_that_must_be_recorded(
 
     asyncio.run(fail_and_recover(shop, fail, mend))
     assert "disk I/O error" in shop.errors()
+
+
+CLIENT = """
+import json, pathlib, sys
+from toolwire import Answer, Session, connect_sync
+from toolwire.stores.consent.open import open_decisions, open_grants
+
+url, disk = sys.argv[1], pathlib.Path(sys.argv[2])
+answers = {"allow": Answer(True), "always": Answer(True, always=True), "deny": Answer(False)}
+given = ""
+session = Session(grants=open_grants(disk / "consent"), audit=open_decisions(disk / "consent"))
+with connect_sync(url, session=session, approve=lambda _: answers[given]) as remote:
+    def call(which, number):
+        global given
+        given = which
+        print(json.dumps([which, str(remote.call("pay", {"number": number, "text": ""}))]), flush=True)
+    call("allow", "first")
+    with (disk / "filler").open("wb", buffering=0) as filler:
+        for size in (4096, 1):
+            try:
+                while filler.write(bytes(size)):
+                    pass
+            except OSError:
+                pass
+    call("allow", "full")
+    call("always", "full too")
+    call("deny", "denied")
+    (disk / "filler").unlink()
+    call("always", "again")
+    call("deny", "covered")
+"""
+
+
+@pytest.mark.requirement("R13")
+@pytest.mark.requirement("XL-055")
+def test_consent_that_cannot_be_kept_on_a_full_disk_calls_nothing_and_a_refusal_holds(
+    start_shop: Callable[..., Shop], small_disk: list[str], tmp_path: Path
+) -> None:
+    shop = start_shop()
+    asyncio.run(until_listening(shop))
+    argv = [*small_disk, sys.executable, "-c", CLIENT, f"http://127.0.0.1:{shop.port}", str(tmp_path / "disk")]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    first, *full, denied, again, covered = (json.loads(line)[1] for line in done.stdout.splitlines())
+    assert "first" in first
+    sentence = "pay was not called, because decisions cannot be stored now (audit.sqlite3 cannot be used: database or"
+    assert [sentence in one for one in full] == [True, True], full
+    assert "it was not allowed" in denied
+    assert "again" in again
+    assert "covered" in covered, "its always is kept once the disk has room"
+    assert shop.ran() == Counter(["first", "again", "covered"])

@@ -40,7 +40,7 @@ def run_gateway() -> Iterator[tuple[subprocess.Popen[str], str]]:
         if "Ctrl-C" in line:
             break
     try:
-        url = re.findall(r"http://\S+", printed)[0]
+        url = re.findall(r"https?://\S+", printed)[0]
         wait_until_answered(url)
         yield process, url
     finally:

@@ -135,6 +135,8 @@ def _explain_path(error: OSError | RuntimeError) -> str:
     if isinstance(error, RuntimeError):  # the way in which CPython below 3.13 tells of a link to itself
         text = str(error)
         return f"{text[0].lower()}{text[1:]}: name another file." if text.startswith("Symlink loop") else ""
+    if type(error) is ConnectionError:  # a store that could be opened and fails now, such as on a full disk
+        return f"{error}."
     if error.filename is None or error.errno not in _OF_A_PATH:
         return ""
     name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else str(error.filename)

@@ -82,7 +82,10 @@ class SharedRows(Protocol):
 
 
 class Database:
-    """An SQLite file. Threads share one connection and take turns; processes share the file."""
+    """An SQLite file. Threads share one connection and take turns; processes share the file.
+
+    Each method raises ConnectionError if the file cannot be read or written, as on a full disk.
+    """
 
     def __init__(self, file: Path, schema: Schema) -> None:
         """Make the folder of ``file`` (mode 0700) if it is missing, and open the file; see ``open_file``.
@@ -91,6 +94,7 @@ class Database:
             DefinitionError: the folder or the file cannot be used.
         """
         self._lock = threading.Lock()
+        self._name = file.name
         try:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
@@ -108,9 +112,20 @@ class Database:
         return time.time()
 
     @contextmanager
+    def _take_turn(self) -> Generator[None, None, None]:
+        # R13: as with PostgreSQL, so that who uses a store need not know which one it is.
+        try:
+            with self._lock:
+                yield
+        except sqlite3.IntegrityError:
+            raise
+        except sqlite3.Error as error:
+            raise ConnectionError(f"{self._name} cannot be used: {error}") from error
+
+    @contextmanager
     def transaction(self) -> Generator[sqlite3.Cursor, None, None]:
         """Give a cursor in a transaction without other writers. An exception rolls it back."""
-        with self._lock:
+        with self._take_turn():
             cursor = self._connection.cursor()
             # With a plain BEGIN, two transactions that read before they write could both fail.
             cursor.execute("BEGIN IMMEDIATE")
@@ -129,17 +144,17 @@ class Database:
     @contextmanager
     def open_reader(self) -> Generator[sqlite3.Cursor, None, None]:
         """Give a cursor that only reads."""
-        with self._lock:
+        with self._take_turn():
             yield self._connection.cursor()
 
     def select_rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """Return the rows that ``statement`` selects."""
-        with self._lock:
+        with self._take_turn():
             return self._connection.execute(statement, values).fetchall()
 
     def change_row(self, statement: str, *values: object) -> int:
         """Run one ``statement``, and return how many rows it changed."""
-        with self._lock:
+        with self._take_turn():
             return self._connection.execute(statement, values).rowcount
 
     def close(self) -> None:

@@ -52,10 +52,13 @@ from toolwire.hosting.open_upstreams import add_callers, count_asking_tools, ope
 from toolwire.hosting.operators import list_idle_rules
 from toolwire.hosting.running_gateway import Reloads, RunningGateway
 from toolwire.hosting.serve_app import build_app
-from toolwire.hosting.serve_settings import UpstreamSettings
+from toolwire.hosting.serve_settings import ServeSettings, UpstreamSettings
 from toolwire.hosting.targets.target import UrlTarget, move_target, read_target
 from toolwire.hosting.toml_file import SECRET_FIELD, read_bytes
 from toolwire.server.asking.host_consent import count_own_asking_tools
+from toolwire.server.limit_options import read_deadlines
+
+_UNTIL_RESTART = ("host", "port", "workers", "tls_cert", "tls_key", "root_path", "trusted_proxies", "access_log")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -82,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
             running = RunningGateway(full)
             return serve_arguments(
                 file.arguments,
-                renew=lambda: build_gateway_settings(parse_gateway_file(running.read(), path.name)),
+                renew=lambda: _read_again(parse_gateway_file(running.read(), path.name), file),
                 running=running,
             )
         case "agree":
@@ -91,6 +94,18 @@ def run(arguments: argparse.Namespace) -> int:
             return _check(file, arguments.target, as_json=arguments.json)
         case _:
             return _list(file, as_json=arguments.json)
+
+
+def _read_again(file: GatewayFile, before: GatewayFile) -> ServeSettings:
+    """Return the settings of ``file``, and say which keys the gateway, begun with ``before``, does not take anew."""
+    settings = build_gateway_settings(file)
+    now, then = vars(file.arguments), vars(before.arguments)
+    changed = [name.replace("_", "-") for name in _UNTIL_RESTART if now[name] != then[name]]
+    if read_deadlines(now["limits"]) != read_deadlines(then["limits"]):
+        changed.append("limit")
+    if changed:
+        print_warning(f"Restart the gateway to apply changes of {', '.join(changed)}: a reload does not.")
+    return settings
 
 
 def _check(file: GatewayFile, only: str, *, as_json: bool) -> int:

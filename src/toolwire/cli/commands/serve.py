@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import signal
 import sys
@@ -11,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 from toolwire.cli.exits import OK
 from toolwire.cli.interruption import open_temporary_folder
@@ -40,7 +41,11 @@ from toolwire.server.limit_options import read_deadlines
 from toolwire.server.run.function_toolbox import FunctionToolbox
 from toolwire.server.stdio import run_stdio, take_output
 from toolwire.stores.paths import find_state_places
+from toolwire.telemetry.logs import is_json_log
 from toolwire.testing.tool_checks import check_tools
+
+if TYPE_CHECKING:
+    from toolwire.server.http.process import TlsFiles
 
 _NAMED: Final = 8
 _KEY_OPTIONS: Final = "--api-key, --api-key-file, --jwks, --jwt-secret-file"
@@ -166,16 +171,20 @@ def _serve(
         if arguments.reload:
             serve_reloading(FACTORY, listen, directories=_list_folders(targets), announce_reload=_print_reload)
         else:
-            may_renew = renew and partial(_renew_settings, renew, shared, running)
+            may_renew = renew and partial(_renew_settings, renew, shared, running, tls)
             serve_workers(FACTORY, listen, workers=arguments.workers, may_renew=may_renew, received=received)
     finally:
         del os.environ[SETTINGS]
     return OK
 
 
-def _renew_settings(renew: Callable[[], ServeSettings], shared: _Folders, running: RunningGateway | None) -> bool:
+def _renew_settings(
+    renew: Callable[[], ServeSettings], shared: _Folders, running: RunningGateway | None, tls: TlsFiles | None
+) -> bool:
     """Give new workers the settings as they are now, and return True; if they cannot be served, say why."""
     try:
+        if tls is not None:  # new workers read the files again
+            tls.check()
         settings = prepare(shared.add_to(renew()), confirm_command).settings
     except ToolwireError as error:
         print_warning(f"The settings are not taken, and all goes on as before. {error}")
@@ -192,7 +201,10 @@ def _renew_settings(renew: Callable[[], ServeSettings], shared: _Folders, runnin
 
 
 def _print_reload(sentence: str) -> None:
-    print(f"toolwire: {escaped(sentence)}", file=sys.stderr, flush=True)
+    if is_json_log():
+        logging.getLogger("toolwire").info("%s", sentence)
+    else:
+        print(f"toolwire: {escaped(sentence)}", file=sys.stderr, flush=True)
 
 
 def _list_folders(targets: Iterable[Target]) -> Sequence[Path]:

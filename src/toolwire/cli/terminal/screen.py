@@ -7,6 +7,7 @@ Rules:
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from contextlib import suppress
@@ -86,7 +87,12 @@ def print_instruction(sentence: str) -> None:
 
 
 def print_warning(sentence: str) -> None:
-    """Print a warning on standard error, with the secrets in its URLs masked."""
+    """Print a warning on standard error, with the secrets in its URLs masked; as JSON if the log is."""
+    from toolwire.telemetry.logs import is_json_log  # few commands warn
+
+    if is_json_log():
+        logging.getLogger("toolwire").warning("%s", show_urls(sentence))
+        return
     _print_masked(apply_style("toolwire: warning:", "yellow", sys.stderr), sentence)
 
 

@@ -10,6 +10,7 @@ Rules:
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -38,7 +39,9 @@ from toolwire.stores.consent.operator_trust import OPERATORS
 
 from .session import Session
 
+_log = logging.getLogger("toolwire.client")
 _MAX_DEFINITIONS = 50_000
+_ALLOWING = ("allowed", "agreed", "signed", "answered")
 _CHANGED = "The server has changed this tool since you approved it."
 _TARGET_CHANGED = "You approved this tool at another address or over another protocol."
 _CREDENTIAL_CHANGED = "You approved this tool with other credentials, or with none."
@@ -292,23 +295,30 @@ class Agreements:
         """Record a decision. ``bound`` is the digest of what was shown, and ``took_s`` is how long, in seconds.
 
         ``receipt`` is the signed receipt, as JSON text.
+
+        Raises:
+            ConnectionError: a decision that allows something cannot be stored. A refusal holds without its record.
         """
-        self._session.audit.append(
-            Decision(
-                at=self._session.wall(),
-                principal=answer.decided_by or self._session.principal,
-                caller=self._session.principal if answer.decided_by else "",
-                connection=self._parties.name,
-                tool=tool.id,
-                binding=bound,
-                decision=decision,
-                channel=answer.channel,
-                always=answer.always is True and decision == "allowed",
-                shown_ms=int(took_s * 1_000),
-                site=self._parties.site,
-                receipt=receipt,
-            )
+        record = Decision(
+            at=self._session.wall(),
+            principal=answer.decided_by or self._session.principal,
+            caller=self._session.principal if answer.decided_by else "",
+            connection=self._parties.name,
+            tool=tool.id,
+            binding=bound,
+            decision=decision,
+            channel=answer.channel,
+            always=answer.always is True and decision == "allowed",
+            shown_ms=int(took_s * 1_000),
+            site=self._parties.site,
+            receipt=receipt,
         )
+        try:
+            self._session.audit.append(record)
+        except ConnectionError as error:
+            if decision in _ALLOWING:
+                raise
+            _log.warning("%s: the decision %r cannot be stored now: %s.", tool.name, decision, error)
 
     def define(self, tool: Tool) -> DefinedTool:
         """Return the current definition of ``tool``, with the key of its grants."""

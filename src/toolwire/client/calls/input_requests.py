@@ -11,6 +11,7 @@ Rules:
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final, TypeVar
@@ -28,6 +29,7 @@ from toolwire.core.user_input import CANCELLED, DECLINED, InputAction, InputRequ
 from .agreements import Agreements, CallParties
 
 T = TypeVar("T")
+_log = logging.getLogger("toolwire.client")
 
 MAX_QUESTIONS: Final = 10
 """How often a server can ask the user during one call."""
@@ -150,7 +152,12 @@ class CallInput:
         )
         word = "timeout" if is_late else _WORDS[response.action]
         answer = Answer(allowed=response.action is InputAction.ACCEPT and not is_late, channel="input")
-        self._agreements.record(self._call.tool, bound, word, answer, took_s)
+        try:
+            self._agreements.record(self._call.tool, bound, word, answer, took_s)
+        except ConnectionError as error:
+            # XL-055: what cannot be recorded is not answered. The call goes on, since it may have done things already.
+            _log.warning("%s got no answer, because decisions cannot be stored now: %s.", self._call.tool.name, error)
+            return CANCELLED
         if response.action is InputAction.DECLINE:
             self._parties.session.prompt_limit.record_denial(self._subject)
         return CANCELLED if is_late else response

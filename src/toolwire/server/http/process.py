@@ -511,11 +511,13 @@ def _explain_error(error: OSError) -> str:
         return "another program listens there; stop it, or choose another port (0 chooses a free one)"
     if error.errno == errno.EACCES:
         return "this user may not use ports below 1024; choose a higher port (0 chooses a free one)"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return "this machine does not have that address; choose one of its own, or 0.0.0.0 for all of them"
     if isinstance(error, socket.gaierror):
         return (
             "there is no such address; 127.0.0.1 is this machine only, 0.0.0.0 all its networks, :: also those of IPv6"
         )
-    return error.strerror or type(error).__name__
+    return os.strerror(error.errno) if error.errno else str(error)  # its own text repeats the address
 
 
 def _raise_socket_limit() -> None:

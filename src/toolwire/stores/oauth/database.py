@@ -8,7 +8,6 @@ Rules:
 from __future__ import annotations
 
 import re
-import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -92,5 +91,5 @@ class OAuthStore:
 def _name_errors() -> Generator[None, None, None]:
     try:
         yield
-    except (sqlite3.OperationalError, ConnectionError) as error:
+    except ConnectionError as error:
         raise StoreUnavailableError(f"cannot query the database: {type(error).__name__}") from error

@@ -10,7 +10,6 @@ Rules:
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
@@ -130,8 +129,7 @@ class SessionRows:
             "SELECT owner, share, capabilities, log_level, watched, told FROM sessions"
             " WHERE key = ? AND used_at >= ? AND began_at >= ?"
         )
-        with name_errors():
-            now = self._clock()
+        now = self._clock()
         rows = self._select(statement, key, now - self._bounds.idle_s, now - self._bounds.longest_s)
         return _read_session(*rows[0]) if rows else None
 
@@ -254,16 +252,14 @@ class SessionRows:
 
     def _select(self, statement: str, *values: object) -> list[Any]:
         """Return the rows that ``statement`` selects."""
-        with name_errors():
-            return self._rows.select_rows(statement, *values)
+        return self._rows.select_rows(statement, *values)
 
     @contextmanager
     def _change(self) -> Generator[tuple[Cursor, float], None, None]:
         """Give a cursor in a transaction without other writers, and the time."""
-        with name_errors():
-            now = self._clock()
-            with self._rows.transaction() as cursor:
-                yield cursor, now
+        now = self._clock()
+        with self._rows.transaction() as cursor:
+            yield cursor, now
 
 
 def open_sessions(where: str, bounds: SessionBounds) -> SessionRows | None:
@@ -275,15 +271,6 @@ def open_sessions(where: str, bounds: SessionBounds) -> SessionRows | None:
     if not where:
         return None
     return SessionRows(open_rows(where, SESSIONS), bounds)
-
-
-@contextmanager
-def name_errors() -> Generator[None, None, None]:
-    """Raise ConnectionError where the file cannot be used."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise ConnectionError(f"cannot use the session file: {error}") from error
 
 
 def _end(cursor: Cursor, key: bytes, now: float) -> bool:
@@ -359,7 +346,7 @@ class ResultRows:
         With ``keep_s``, it stays for as many seconds whatever else is stored. Half of the room is for such results;
         where it is taken, nothing is stored.
         """
-        with name_errors(), self._rows.transaction() as cursor:
+        with self._rows.transaction() as cursor:
             now = self._rows.clock()
             cursor.execute("DELETE FROM kept_results WHERE kept_at < ?", (now - self._stored_s,))
             if keep_s:
@@ -378,8 +365,7 @@ class ResultRows:
     def find(self, key: bytes) -> bytes | None:
         """Return what is under ``key``, or None."""
         statement = "SELECT body FROM kept_results WHERE key = ? AND kept_at >= ?"
-        with name_errors():
-            rows: list[Any] = self._rows.select_rows(statement, key, self._rows.clock() - self._stored_s)
+        rows: list[Any] = self._rows.select_rows(statement, key, self._rows.clock() - self._stored_s)
         return bytes(rows[0][0]) if rows else None
 
 
