@@ -89,6 +89,6 @@ def test_refusal_for_too_many_calls_names_the_setting_that_raises_the_limit(limi
         refusal = [remote.call("note", {"text": "x"}) for _ in range(3)][-1]
     assert isinstance(refusal, Problem)
     assert refusal.message.endswith(
-        f" This client allows 2 calls in 1m for one {which}: raise it with "
+        f" This client allows 2 calls in 1m for one {which}. Raise it with "
         f"Session(limits=ClientRateLimits({which}=...))."
     )
