@@ -1,11 +1,11 @@
 """Describe the record of a decision, and check the chain of records for later changes.
 
 Rules:
-- A record says who decided, for which caller, on what (as a digest), and where. It holds no argument, no reason and no
-  credential. A receipt in it holds digests too.
-- Each record holds the digest of the record before it, so that a change, a gap or another order breaks the chain.
-- A log begins with the record 0, which is written when the log is made and is no decision. So a log without it was
-  emptied, or is of 1.0.0rc1.
+- A record says who decided, for which caller, about what (as a digest), and where. It contains no arguments, reasons or
+  credentials. A receipt in it also contains only digests.
+- Each record contains the digest of the previous record, so that a change, a gap or a different order breaks the chain.
+- A log begins with record 0, which is written when the log is created and is not a decision. A log without it was
+  emptied, or comes from 1.0.0rc1.
 - Removing records from the end does not break the chain. To detect that, keep the last digest elsewhere.
 """
 # XL-055
@@ -25,14 +25,14 @@ from toolwire.core.model import Json
 from .tool_definition import compute_digest
 
 FIRST_DIGEST = "0" * 64
-"""The first record holds this in place of the digest of a record before it."""
+"""The first record contains this instead of the previous record's digest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """One decision of ``principal``, about a call of ``caller`` (empty: their own call), given at ``channel``.
+    """One decision of ``principal`` about a call of ``caller`` (empty for their own call), made at ``channel``.
 
-    ``site`` is the origin of the server, ``binding`` the digest of what was shown. ``at`` is in seconds since 1970.
+    ``site`` is the server's origin, and ``binding`` the digest of what was shown. ``at`` is in seconds since 1970.
     ``receipt`` is a receipt with its binding, as JSON text, or empty.
     """
 
@@ -59,7 +59,7 @@ class ChainedDecision(NamedTuple):
 
 
 class ChainStart(NamedTuple):
-    """The number and the digest of the record that comes before the first one that is here."""
+    """The number and the digest of the record before the first available one."""
 
     number: int = 0
     digest: str = FIRST_DIGEST
@@ -68,11 +68,11 @@ class ChainStart(NamedTuple):
 FIRST = ChainStart()
 """The start of a chain that is here as a whole, in a log of 1.0.0rc1."""
 EMPTIED_DIGEST = "e" * 64
-"""The first record holds this if the log had no record 0 where it must have one."""
+"""The first record contains this if the log lacked a required record 0."""
 
 
 class Audit(Protocol):
-    """Stores records and returns them; no record is ever changed or removed."""
+    """Stores and returns records. It never changes or removes one."""
 
     def append(self, record: Decision) -> None:
         """Add ``record`` at the end of the chain."""
@@ -87,13 +87,13 @@ _MEMBERS = tuple(each.name for each in fields(Decision))
 
 
 def compute_chain_digest(before: str, number: int, record: Decision) -> str:
-    """Return the digest of ``record``, which follows the record with the digest ``before``."""
-    members: dict[str, Json] = {name: getattr(record, name) for name in _MEMBERS}  # all are texts and numbers
+    """Return the digest of ``record``, whose previous record has the digest ``before``."""
+    members: dict[str, Json] = {name: getattr(record, name) for name in _MEMBERS}  # all are strings and numbers
     for name in ("site", "receipt", "caller"):  # records of earlier versions have none, and keep their digest
         if not members[name]:
             del members[name]
     chained = {"before": before, "number": number, **members}
-    # GR-04: the same text as that of compute_digest, ten times as fast: a user can trust thousands of tools at once.
+    # GR-04: the same text as in compute_digest, ten times as fast, because a user can trust thousands of tools at once.
     # Only numbers beyond these would be written in another way.
     if type(record.at) is float and 1.0 <= record.at < 1e15 and type(record.shown_ms) is int:
         with suppress(TypeError):  # half a character, or a number of more than 64 bits
@@ -102,7 +102,7 @@ def compute_chain_digest(before: str, number: int, record: Decision) -> str:
 
 
 def find_chain_fault(entries: Iterable[ChainedDecision], start: ChainStart = FIRST) -> str:
-    """Return one sentence about the first missing or changed record after ``start``, or an empty text."""
+    """Return one sentence about the first missing or changed record after ``start``, or an empty string."""
     before, expected = start.digest, start.number + 1
     for entry in entries:
         if entry.number != expected:
@@ -114,16 +114,16 @@ def find_chain_fault(entries: Iterable[ChainedDecision], start: ChainStart = FIR
 
 
 def build_first_record(at: float) -> ChainedDecision:
-    """Return the record 0 of a log that is made ``at``, in seconds since 1970."""
+    """Return record 0 of a log that is created ``at``, in seconds since 1970."""
     # AT-43
     record = Decision(at=at, principal="", connection="", tool="", binding="", decision="log created")
     return ChainedDecision(0, record, compute_chain_digest(FIRST_DIGEST, 0, record))
 
 
 def find_start_fault(first: ChainedDecision | None, start: ChainStart, *, has_records: bool) -> str:
-    """Return one sentence about the beginning of a log, or an empty text if it is complete.
+    """Return one sentence about the beginning of a log, or an empty string if it is complete.
 
-    ``first`` is its record 0, ``start`` what its record 1 goes on from.
+    ``first`` is its record 0, and ``start`` is the state before its record 1.
     """
     if first is not None:
         if compute_chain_digest(FIRST_DIGEST, 0, first.record) != first.digest or start.digest != first.digest:

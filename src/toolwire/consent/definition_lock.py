@@ -49,7 +49,7 @@ class Difference:
     changes: tuple[Change, ...] = ()
 
     def list_lines(self) -> list[str]:
-        """Return the tool with what happened to it, and a line for each change. A server can have written them."""
+        """Return the tool and what happened to it, and a line for each change (untrusted text)."""
         return [f"{self.tool}: {self.what}, {self.direction}", *(f"  {one.sentence}" for one in self.changes)]
 
 
@@ -110,5 +110,5 @@ def _tool_id(definition: Mapping[str, Json]) -> str:
 
 def _lock_key(url: str) -> str:
     """Return the name of ``url`` in the file: the URL without user, query and fragment."""
-    # D-26: keys and passwords stand in those parts, and the file is meant to be committed.
+    # D-26: these parts can contain keys and passwords, and the file is meant to be committed.
     return show_url(url.partition("#")[0].partition("?")[0])

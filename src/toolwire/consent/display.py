@@ -1,11 +1,11 @@
-"""Build what the user reads before a call: the same rows in a terminal, in a browser and in the list of questions.
+"""Build what the user reads before a call: the same rows in a terminal, a browser and the list of questions.
 
 Rules:
-- No text is shortened. A long text is marked as long, with its size, so that a page can fold it. Hidden characters are
-  counted in the note of the row.
-- Every text is escaped here, once, and can be shown as it is.
+- No text is shortened. A long text is marked with its size, so that a page can fold it. The row's note counts hidden
+  characters.
+- Every text is escaped here, once, and can be shown unchanged.
 - A file that the program sends is shown by its name, size and digest.
-- Only arguments that the user's own side marks as secret are masked; their length is shown. The mark of a site hides
+- Only arguments that the user or the program marks as secret are masked. Their length is shown. A site's own mark hides
   nothing.
 """
 # XL-049, D-03, D-21: the user decides on the complete request, in characters that cannot deceive.
@@ -27,11 +27,11 @@ from .tool_facts import find_scopes
 
 _LONG_TEXT = 2_000
 OWN_PRINCIPAL = "me"
-"""The user of a session who has no other name."""
+"""The name of a session's user who has no other name."""
 CAREFUL = "careful: "
-"""Begins the part of a note that says what in an argument looks like something else."""
+"""Begins the part of a note that warns about lookalike text in an argument."""
 ACTION = "what happens"
-"""The label of the row that says in one line what a call does."""
+"""The label of the row that summarizes a call in one line."""
 
 
 class DisplayRow(NamedTuple):
@@ -44,7 +44,7 @@ class DisplayRow(NamedTuple):
 
     @property
     def is_long(self) -> bool:
-        """Whether a page may fold the text, as long as it shows the size."""
+        """Whether a page can fold the text, if it shows the size."""
         return len(self.text) > _LONG_TEXT
 
 
@@ -61,22 +61,22 @@ def build_display_rows(question: Question) -> tuple[DisplayRow, ...]:
 
 def needs_typed_confirmation(question: Question) -> bool:
     """Return whether the user must type a sentence to allow the call, because the tool destroys something."""
-    # D-19: a single key press is too easy to give by habit.
+    # D-19: users press a single key too easily, out of habit.
     return question.call.tool.destructive
 
 
 def confirmation_text(question: Question) -> str:
-    """Return what the user types to allow a destructive tool: its name and ``yes``.
+    """Return the text that the user must type to allow a destructive tool: its name and ``yes``.
 
-    No tool name can make this an answer that people give by habit, such as ``n``, ``y``, ``yes`` or nothing.
+    No tool name can turn this into a habitual answer, such as ``n``, ``y``, ``yes`` or nothing.
     """
     return f"{make_visible(question.call.tool.name)} yes"
 
 
 def find_secrets(question: Question) -> frozenset[str]:
-    """Return the names of the arguments that are masked and that a page does not let the user change.
+    """Return the names of masked arguments, which a page does not let the user change.
 
-    The user's side marks them, by name or by passing the value as a ``Secret``. Only texts are masked.
+    The user marks them by name, or the program passes a ``Secret``. Only texts are masked.
     """
     context, arguments = question.call.context, question.call.arguments
     secrets = {one.reveal() for one in (*context.secrets.values(), *context.tokens.values())}
@@ -88,7 +88,7 @@ def find_secrets(question: Question) -> frozenset[str]:
 
 
 def find_unshown(question: Question) -> frozenset[str]:
-    """Return the names of the arguments that a page does not let the user change: secrets, and files by their name."""
+    """Return the names of the arguments that a page does not let the user change: secrets and files."""
     return find_secrets(question) | question.files.keys()
 
 
@@ -96,7 +96,7 @@ def _build_target_rows(question: Question) -> Iterator[DisplayRow]:
     tool = question.call.tool
     title = f"calls itself {make_visible(question.title)!r}" if question.title else ""
     if question.program:
-        # FU-58: the address of a program is made up, and says nothing to a user.
+        # FU-58: a program's address is made up and means nothing to a user.
         yield DisplayRow("part", "program", make_visible(question.program), title)
     else:
         site = show_site(question.site)
@@ -110,7 +110,7 @@ def _build_target_rows(question: Question) -> Iterator[DisplayRow]:
         yield DisplayRow("warning", "address", warning)
     yield DisplayRow("part", "tool", make_visible(tool.name), make_visible(tool.description.strip().partition("\n")[0]))
     if tool.question:
-        # CC-02: beside the arguments, which follow in full, and never instead of them.
+        # CC-02: in addition to the arguments, which follow in full.
         words = fill_template(tool.question, question.call.arguments, find_secrets(question))
         yield DisplayRow("part", "the site asks", words, "the words of the site")
     sends = f"a call of {tool.name} to the program, on this machine" if question.program else question.target
@@ -120,7 +120,7 @@ def _build_target_rows(question: Question) -> Iterator[DisplayRow]:
 
 
 def _is_from_address(connection: str, site: str) -> bool:
-    """Return whether the name of a connection was only made from the address that the user sees anyway."""
+    """Return whether a connection's name is only derived from the address, which the user sees anyway."""
     name, address = ("".join(filter(str.isalnum, text.casefold())) for text in (connection, site))
     return name in address or name.removeprefix("at") in address
 
@@ -132,10 +132,10 @@ def _build_argument_rows(question: Question) -> Iterator[DisplayRow]:
         if name in secrets:
             text, note = "*" * 8, f"secret, {len(value):,} characters"
         elif name in question.files:
-            # MC-07: nobody can read base64; the file is named, and its digest says which bytes are sent.
+            # MC-07: nobody can read base64. The file is named, and its digest identifies the bytes that are sent.
             text, note = make_visible(question.files[name]), ""
         elif _is_marked_secret(schemas.get(name, {})):
-            # The value stays readable: otherwise a site could hide what it makes a user send.
+            # The value stays readable. Otherwise, a site could hide what it makes a user send.
             note = "; ".join(part for part in ("the site calls it a secret", note) if part)
         place = make_visible(question.places.get(name, ""))
         yield DisplayRow("argument", make_visible(name), text, "; ".join(part for part in (place, note) if part))
@@ -163,7 +163,7 @@ def _build_term_rows(question: Question) -> Iterator[DisplayRow]:
 
 
 def _describe_harm(tool: Tool) -> str:
-    """Return whether a call destroys something: "no" only where something says so."""
+    """Return whether a call destroys something. It is "no" only if something declares that."""
     # FU-58
     if tool.destructive:
         return "yes"

@@ -1,10 +1,10 @@
-"""Describe a grant: the user's "always" for exactly one definition of one tool of one connection.
+"""Describe a grant: the user's "always" for exactly one definition of one connection's tool.
 
 Rules:
-- A grant may have bounds: conditions on the arguments, a number of calls, a time. All of them must hold.
-- A condition about an argument that a call does not have never holds, and a list of no conditions covers no call.
-- A call with an argument that the approved call did not have is not covered, unless the user said so.
-- What cannot be read covers no call, so that the user is asked.
+- A grant can have bounds: conditions on the arguments, a number of calls, a time. All of them must hold.
+- A condition about a missing argument never holds, and an empty list of conditions covers no call.
+- A call with an argument that the approved call did not contain is not covered, unless the user allowed that.
+- A grant that cannot be read covers no call, so that the user is asked.
 """
 # XL-047, CC-03
 
@@ -31,13 +31,13 @@ MAX_CLOCK_STEP_BACK_S = 300.0
 GRANT_LIFETIME_S = 30 * 86_400.0
 """How many seconds a grant is valid by default."""
 GRANT_LIFETIME = f"{GRANT_LIFETIME_S / 86_400:.0f} days"
-"""The same for the user, who learns with each "always" how long it lasts."""
+"""The same as a text for the user, which says with each "always" how long it lasts."""
 # AO-03
 # XL-047
 
 
 class GrantKey(NamedTuple):
-    """Who allowed which tool of which connection. If any part changes, the user is asked again.
+    """The user, connection and tool of a grant. If any part changes, the user is asked again.
 
     ``definition`` is the digest of the tool's definition.
     """
@@ -52,16 +52,16 @@ class GrantKey(NamedTuple):
 
 
 Conditions: TypeAlias = tuple[Condition, ...] | None
-"""The conditions of a grant; None covers any arguments, and none at all covers no call."""
+"""The conditions of a grant. None covers any arguments. An empty sequence covers no call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
     """A stored grant. Users name it by ``id``. Times are in seconds since 1970.
 
-    ``conditions`` are about the arguments of a call, None where any are covered. ``uses_left`` is how many more calls
-    are covered, None where they are not counted. ``covered`` is how many calls it has covered, the last one at
-    ``last_used_at``. ``total`` is what their amounts add up to, if a condition bounds that.
+    ``conditions`` are about a call's arguments. With None, any arguments are covered. ``uses_left`` is how many more
+    calls are covered, or None if they are not counted. ``covered`` is how many calls it has covered, the last one at
+    ``last_used_at``. ``total`` is the sum of their amounts, if a condition limits it.
     """
 
     id: str
@@ -77,7 +77,7 @@ class Grant:
 
 
 UNASKED: Final = " unasked"
-"""What follows the id of a tool in the key of a grant that only trusts its site's word, which is no "always"."""
+"""The suffix of a tool's ID in the key of a grant that only trusts its site's claim and is not an "always"."""
 
 
 def list_grant_rows(
@@ -87,26 +87,26 @@ def list_grant_rows(
     seen: Iterable[str] | None,
     others: Sequence[tuple[GrantKey, Iterable[str]]],
 ) -> Iterator[tuple[str, GrantKey, Conditions]]:
-    """Yield the id, the key and the conditions of each grant that ``Grants.add`` stores; ``id_`` is a new one."""
+    """Yield the ID, the key and the conditions of each grant that ``Grants.add`` stores. ``id_`` is a new ID."""
     yield f"{id_}-0" if others else id_, key, list_conditions(bounds, seen)
     for number, (other, arguments) in enumerate(others, 1):
         yield f"{id_}-{number}", other, list_conditions(replace(bounds, unseen=False), arguments)
 
 
 def find_group(id_: str) -> str:
-    """Return what the ids of grants that share their bounds begin with, or an empty text."""
+    """Return the common prefix of the IDs of grants that share bounds, or an empty string."""
     return id_.rpartition("-")[0]
 
 
 class Permission(NamedTuple):
-    """The grants of one server that cover the same calls or share bounds: one row for the user, revoked as one."""
+    """One server's grants that cover the same calls or share bounds. The user sees and revokes them as one row."""
 
     # FU-55
     grants: tuple[Grant, ...]
 
     @property
     def id(self) -> str:
-        """The id by which the user names the row: that of its oldest grant, or of all its tools."""
+        """The ID of the row for the user: its oldest grant's ID, or the shared ID of all its tools."""
         return find_group(self.grants[0].id) or self.grants[0].id
 
     @property
@@ -131,7 +131,7 @@ class Permission(NamedTuple):
 
     @property
     def covers(self) -> str:
-        """Which calls are covered, in words fit to show."""
+        """The covered calls, in words that are safe to show."""
         first = self.grants[0]
         if first.is_bounded and find_group(first.id):
             conditions = tuple(one for one in first.conditions or () if one.op != ONLY)
@@ -153,19 +153,19 @@ class Permission(NamedTuple):
 
     @property
     def amounts(self) -> str:
-        """What the amounts of these calls add up to, as a text such as ``40.5 of 200``; empty if nothing bounds it."""
+        """The sum of these calls' amounts, such as ``40.5 of 200``. Empty without a limit."""
         bound = find_sum(self.grants[0].conditions)
         return "" if bound is None else f"{max(one.total for one in self.grants):f} of {bound.value}"
 
     @property
     def last_used_at(self) -> float:
-        """When the last of these calls was made, in seconds since 1970."""
+        """When the last of these calls ran, in seconds since 1970."""
         return max(one.last_used_at for one in self.grants)
 
 
 def group_permissions(grants: Iterable[Grant]) -> list[Permission]:
-    """Return one row for each tool and server, and one for each permission with bounds, oldest first."""
-    # FU-55: a definition has the address, so each protocol has a grant of its own.
+    """Return one row for each tool of a server, and one for each permission with bounds, oldest first."""
+    # FU-55: a definition contains the address, so each protocol has a separate grant.
     rows: dict[tuple[str, ...], list[Grant]] = {}
     for one in grants:
         tool = one.key.tool.removesuffix(UNASKED)
@@ -175,7 +175,7 @@ def group_permissions(grants: Iterable[Grant]) -> list[Permission]:
 
 
 class Grants(Protocol):
-    """Stores what was allowed "always", and the definition of each tool that was approved last."""
+    """Stores what was allowed "always", and each tool's last approved definition."""
 
     def has_grant(self, key: GrantKey) -> bool:
         """Return whether there is a grant without bounds for ``key`` that is neither revoked nor expired."""
@@ -190,10 +190,10 @@ class Grants(Protocol):
         ...
 
     def spend(self, key: GrantKey, arguments: Mapping[str, Json]) -> str:
-        """Take one use of a grant with bounds for ``key`` that covers a call with ``arguments``, and add its amount.
+        """Spend one use of a bounded grant for ``key`` that covers ``arguments``, and add their amount.
 
-        Return the id of the grant, or an empty text. This is one atomic step: several processes together never take
-        more uses than a grant has, nor a larger sum.
+        Return the grant's ID, or an empty string. This is one atomic step, so that several processes together never
+        exceed a grant's uses or sum.
         """
         ...
 
@@ -204,15 +204,15 @@ class Grants(Protocol):
         seen: Iterable[str] | None = None,
         others: Sequence[tuple[GrantKey, Iterable[str]]] = (),
     ) -> None:
-        """Store a grant for ``key``, with ``bounds`` or without.
+        """Store a grant for ``key``, with or without ``bounds``.
 
-        ``seen`` are the names of the arguments of the call that the user approved with ``bounds``. The same bounds
-        hold for the keys of ``others``, with the arguments that a call of each may have: they share the uses.
+        ``seen`` are the argument names of the call that the user approved with ``bounds``. The same bounds apply to the
+        keys of ``others``, which map to the arguments that their calls can have. All of them share the uses.
         """
         ...
 
     def revoke(self, id_: str) -> bool:
-        """Remove the grant with this id. Return whether there was one."""
+        """Remove the grant with this ID. Return whether it existed."""
         ...
 
     def list_grants(self) -> Sequence[Grant]:
@@ -252,7 +252,7 @@ def find_sum(conditions: Conditions) -> Condition | None:
 
 
 def add_amount(total: Decimal, conditions: Conditions, arguments: Mapping[str, Json]) -> Decimal | None:
-    """Return ``total`` with the amount of a call with ``arguments``; None if the sum would be larger than allowed."""
+    """Return ``total`` plus the amount in ``arguments``, or None if the sum would exceed the limit."""
     bound = find_sum(conditions)
     if bound is None:
         return total
@@ -262,7 +262,7 @@ def add_amount(total: Decimal, conditions: Conditions, arguments: Mapping[str, J
 
 
 def _read_amount(bound: Condition, arguments: Mapping[str, Json]) -> float | None:
-    """Return the amount of a call; None for what no reader takes for the same number, or what would make room."""
+    """Return the amount of a call, or None if it is not a number from 0 to ``_MAX_AMOUNT``."""
     found = resolve_pointer(arguments, bound.pointer)
     is_number = isinstance(found, int | float) and not isinstance(found, bool)
     return found if is_number and 0 <= found <= _MAX_AMOUNT else None
@@ -270,15 +270,15 @@ def _read_amount(bound: Condition, arguments: Mapping[str, Json]) -> float | Non
 
 _MAX_AMOUNT: Final = 2**53
 _EXACT: Final = Context(prec=60, rounding=ROUND_UP)
-"""Adds amounts so that a sum never comes out smaller than it is."""
+"""Adds amounts so that a sum is never rounded down."""
 
 
 def _holds(one: Condition, arguments: Mapping[str, Json]) -> bool:
-    # AT-49: what nobody saw is not covered, and a pattern is about the whole text.
+    # AT-49: what nobody saw is not covered, and a pattern must match the whole text.
     if one.op == ONLY:
         return arguments.keys() <= set(one.value)
     if one.op == SUM:
-        amount = _read_amount(one, arguments)  # two numbers compare exactly; a sum of them needs Decimal
+        amount = _read_amount(one, arguments)  # numbers compare exactly, but their sum needs Decimal
         return amount is not None and bool(amount <= one.value)
     if one.op == "matches" and isinstance(one.value, str):
         one = one._replace(value=f"^(?:{one.value})$")
@@ -287,7 +287,7 @@ def _holds(one: Condition, arguments: Mapping[str, Json]) -> bool:
 
 
 def describe_bounds(conditions: Conditions, uses_left: int | None) -> str:
-    """Return in words what a grant covers, fit to show; its end is a time of its own."""
+    """Describe in words what a grant covers, safe to show and without the end time."""
     if conditions is None:
         fits = "any arguments"
     else:
@@ -307,17 +307,17 @@ def _describe(condition: Condition) -> str:
 
 
 def find_end(now: float, valid_s: float, bounds: GrantBounds) -> float:
-    """Return when a grant with ``bounds`` that is given ``now`` ends: never later than one without bounds."""
+    """Return when a grant with ``bounds`` that is given ``now`` ends. It never ends later than one without bounds."""
     return now + valid_s if bounds.until is None else min(now + valid_s, bounds.until)
 
 
 def is_set_back(now: float, latest: float) -> bool:
     """Return whether a clock that shows ``now`` was set back, when it showed ``latest`` before."""
-    return not now >= latest - MAX_CLOCK_STEP_BACK_S  # "not": what is no number is no time either
+    return not now >= latest - MAX_CLOCK_STEP_BACK_S  # "not", because NaN is not a time
 
 
 def describe_step_back(now: float, latest: float) -> str:
-    """Return what a log says of a clock that was set back."""
+    """Return the log message about a clock that was set back."""
     shown, before = (_describe_time(one) for one in (now, latest))
     return (
         f"the clock shows {shown}, but showed {before} before. No permission is deleted, and none is used until the"

@@ -1,9 +1,9 @@
-"""Compute how much consent a call needs, from the rules of the site, the user and the client.
+"""Compute how much consent a call needs, from the site's, the user's and the client's rules.
 
 Rules:
-- Approval levels are ordered auto < per-call < deny. The strictest level wins: no party loosens what another tightened.
+- Approval levels are ordered auto < per-call < deny. The strictest level wins, so no party can loosen another's rule.
 - A tool without a declared level is per-call.
-- A preference below the level of the site is an error. It is never ignored silently.
+- A preference below the site's level is an error. It is never silently ignored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from toolwire.core.model import Approval, Call, Cost, Tool
 _ORDER = tuple(Approval)
 _FREE = (None, Cost.FREE)
 EVERY = "*"
-"""Names every tool among those that return private or untrusted data."""
+"""Stands for every tool in the lists of tools that return private or untrusted data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +79,12 @@ class ClientRules:
 
 
 class PreferenceStore(Protocol):
-    """The preferences that the user keeps for each site; they can only tighten."""
+    """The user's stored preferences for each site. They can only require more consent."""
 
     # XL-042
 
     def find(self, site: str, /) -> Preferences:
-        """Return the preferences for ``site``, an origin; it is the same object until they change."""
+        """Return the preferences for ``site``, an origin. The object stays the same until they change."""
         ...
 
     def set(self, site: str, tool: str, level: Approval, /) -> None:
@@ -121,9 +121,9 @@ def merge_preferences(first: Preferences, second: Preferences) -> Preferences:
 
 
 class CurrentPreferences:
-    """The preferences of a connection to ``site``: the ``initial`` ones, and those in ``preference_store``."""
+    """The preferences of a connection to ``site``: the ``initial`` ones and the ones in ``preference_store``."""
 
-    # XL-042: a level that is set in another process holds from the next call on.
+    # XL-042: a level that is set in another process applies from the next call on.
 
     def __init__(self, given: Preferences, preference_store: PreferenceStore | None = None, site: str = "") -> None:
         self.initial: Preferences = given
@@ -132,7 +132,7 @@ class CurrentPreferences:
         self._merged = (NO_PREFERENCES, given)
 
     def get(self) -> Preferences:
-        """Return the preferences; it is the same object until they change."""
+        """Return the preferences. The object stays the same until they change."""
         if self._store is None:
             return self.initial
         newest = self._store.find(self._site)
@@ -142,7 +142,7 @@ class CurrentPreferences:
 
     @property
     def can_keep(self) -> bool:
-        """Whether the user can keep a level for a tool."""
+        """Whether the user can store a level for a tool."""
         return self._store is not None
 
     def set_level(self, tool: Tool, level: Approval) -> None:
@@ -170,9 +170,9 @@ def user_level(tool: Tool, preferences: Preferences) -> Approval:
 
 
 def client_level(tool: Tool, preferences: Preferences = NO_PREFERENCES, *, has_agreement: bool = False) -> Approval:
-    """Return the level that this client sets whatever the site declares: auto only for tools that read and are free.
+    """Return the level that this client sets, whatever the site declares. It is auto only for free, read-only tools.
 
-    ``has_agreement`` says that the user accepted, when connecting, that this tool writes without a question.
+    ``has_agreement`` means that the user accepted, when connecting, that this tool writes without a question.
     """
     # XL-044, XL-073
     if tool.destructive or (tool.cost not in _FREE and not _has_cost_opt_in(tool, preferences)):
@@ -188,14 +188,14 @@ def effective_level(tool: Tool, preferences: Preferences = NO_PREFERENCES, *, ha
 
 
 def can_rule_lift(tool: Tool, preferences: Preferences = NO_PREFERENCES) -> bool:
-    """Return whether an operator's rule may let calls of ``tool`` run: nobody requires a question about it.
+    """Return whether an operator's rule can let calls of ``tool`` run, because nobody requires a question about it.
 
-    A site that declares nothing requires none, whatever its tools read as, but one that declares "per-call" does, and
-    so does a tool that destroys or costs something.
+    A site that declares nothing requires no question, whatever level its tools are read with. A site that declares
+    "per-call" requires one. So does a tool that destroys or costs something.
     """
     # QF-02
     is_free = client_level(tool, preferences, has_agreement=True) is Approval.AUTO
-    # An operation of a document without x-llm reads as per-call (XL-041), which its site never said.
+    # An operation of a document without x-llm is read as per-call (XL-041), which its site never declared.
     is_required = tool.approval not in (None, Approval.AUTO) and not (
         tool.approval is Approval.PER_CALL and tool.blanket_allowed is None
     )
@@ -205,10 +205,10 @@ def can_rule_lift(tool: Tool, preferences: Preferences = NO_PREFERENCES) -> bool
 def can_allow_always(
     tool: Tool, preferences: Preferences = NO_PREFERENCES, rules: ClientRules = CLIENT_RULES, *, elsewhere: bool = False
 ) -> bool:
-    """Return whether one approval may cover later calls too.
+    """Return whether one approval can also cover later calls.
 
-    The site must allow it, and the user must not have raised the level. For a tool that destroys, costs, or changes
-    something ``elsewhere``, ``rules`` must allow it as well.
+    The site must allow it, and the user must not have raised the level. For a tool that destroys or costs something, or
+    changes something ``elsewhere``, ``rules`` must also allow it.
     """
     # XL-045, XL-046
     if not tool.blanket_allowed or user_level(tool, preferences) is not Approval.AUTO:
@@ -223,10 +223,10 @@ def can_allow_always(
 def find_always(
     call: Call, preferences: Preferences = NO_PREFERENCES, rules: ClientRules = CLIENT_RULES, *, elsewhere: bool = False
 ) -> bool | None:
-    """Return whether one approval of ``call`` may cover later calls too; None if only within bounds.
+    """Return whether one approval of ``call`` can also cover later calls. None means only within bounds.
 
-    It is None where the site does not use x-llm. No setting allows that for a call that destroys, costs, goes
-    ``elsewhere`` or has no argument to bound.
+    It is None if the site does not use x-llm. No setting allows that for a call that destroys or costs something, goes
+    ``elsewhere``, or has no argument to limit.
     """
     # QF-03
     tool = call.tool
@@ -237,9 +237,9 @@ def find_always(
 
 
 def explain_unkept(bounds: GrantBounds | None, *, always_allowed: bool | None) -> str:
-    """Return why no permission with ``bounds`` can be stored, as a sentence for its user; empty if it can.
+    """Return a sentence for the user that says why no permission with ``bounds`` can be stored. Empty if it can.
 
-    ``always_allowed`` is None where one may be stored only within bounds that limit an argument.
+    ``always_allowed`` is None if a permission needs bounds that limit an argument.
     """
     # QF-03
     if always_allowed:
@@ -258,9 +258,9 @@ _LIMITS: Final = frozenset(("eq", "in", "lt", "le", "matches", WITHIN, SUM))
 
 
 def find_unasked_writes(tools: Iterable[Tool]) -> tuple[Tool, ...]:
-    """Return the tools that the site declares as auto although they change something, or may change something.
+    """Return the tools that the site declares as auto although they change, or can change, something.
 
-    Destructive and costly tools are not among them: they ask each time, whatever the user agreed to.
+    Destructive and costly tools are not included, because they ask each time, whatever the user agreed to.
     """
     # XL-044
     return tuple(tool for tool in tools if not tool.safe and runs_unasked(tool))
@@ -275,7 +275,7 @@ def reject_lowering(tools: Iterable[Tool], preferences: Preferences) -> None:
     """Raise if ``preferences`` set a lower level than the site does for one of ``tools``.
 
     Raises:
-        DefinitionError: a preference is too low. The text names the tool and the level of the site.
+        DefinitionError: a preference is too low. The message names the tool and the site's level.
     """
     # XL-042
     for tool in tools:

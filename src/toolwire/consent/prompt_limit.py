@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 
 _MAX_DENIALS = 3
-# No person reads a question and answers it so fast.
+# Nobody reads and answers a question this fast.
 _READING_S = 0.25
 _WINDOW_S = 60.0
 _MAX_TOOLS = 10_000
@@ -16,7 +16,7 @@ _MAX_TOOLS = 10_000
 class PromptLimit:
     """Counts denials and questions of one session, and allows ``limit`` questions a minute, at least 1.
 
-    ``clock`` returns seconds and must be monotonic.
+    ``clock`` returns seconds and never goes back.
     """
 
     def __init__(self, clock: Callable[[], float], *, limit: int = 10) -> None:
@@ -35,12 +35,12 @@ class PromptLimit:
             self._denials[tool] = self._denials.get(tool, 0) + 1
 
     def end_prompt(self, took_s: float) -> None:
-        """Uncount a question that was answered after ``took_s``, if no person can have read it in that time."""
+        """Uncount a question that was answered after ``took_s`` seconds, if nobody can have read it in that time."""
         if took_s < _READING_S and self._prompt_times:
             self._prompt_times.pop()
 
     def reserve_prompt(self) -> float:
-        """Count a question and return 0, or return how many seconds must pass before the next one."""
+        """Count a question and return 0, or return how many seconds must pass before the next question."""
         now = self._clock()
         if len(self._prompt_times) == self._limit and now - self._prompt_times[0] < _WINDOW_S:
             return self._prompt_times[0] + _WINDOW_S - now

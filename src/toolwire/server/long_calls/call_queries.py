@@ -1,7 +1,7 @@
-"""Answer requests about long calls: a status, a list, a cancellation, an answer, or a stream of changes.
+"""Answer requests about long calls: status, list, cancellation, answer, or a stream of changes.
 
 Rules:
-- A caller who may not call a tool now gets nothing of its calls: another app of the same user may have made them.
+- A caller who may not call a tool cannot see its calls, because another app of the same user could have made them.
 """
 # LC-02, D-09
 
@@ -37,11 +37,11 @@ _NO_LIST: Final = Problem(
 
 
 JudgeTool: TypeAlias = Callable[[str], Problem | None]
-"""Returns why a caller may not call the tool with this id, or None."""
+"""Returns why a caller may not call the tool with this ID, or None."""
 
 
 async def find_refusal(query: CallQuery, principal: str, calls: LongCalls, judge: JudgeTool) -> Problem | None:
-    """Return why ``query`` of ``principal`` about one call is refused, by what ``judge`` says of its tool, or None."""
+    """Return why the principal's ``query`` about one call is refused, or None. ``judge`` decides by the call's tool."""
     status = None if query.action is CallAction.LIST else await calls.read(principal, query.call_id)
     return judge(status.tool) if isinstance(status, CallStatus) else None
 
@@ -58,7 +58,7 @@ async def answer_query(
 ) -> None:
     """Send the response to ``query`` of ``principal``. A stream ends when ``is_still_authorized`` returns False.
 
-    A list has no calls of tools that ``judge`` refuses.
+    A list does not contain calls of tools that ``judge`` refuses.
     """
     if query.frame is None:
         exchange.cancel_on_disconnect()
@@ -81,7 +81,7 @@ async def answer_query(
 
 
 async def find_outcome(query: CallQuery, principal: str, calls: LongCalls) -> CallStatus | CallPage | Problem:
-    """Return what ``query`` of ``principal`` comes to."""
+    """Return the outcome of the principal's ``query``."""
     match query.action:
         case CallAction.READ:
             return await calls.read(principal, query.call_id, query.wait_s, awaits_consent=query.awaits_consent)
@@ -103,7 +103,7 @@ async def _send_changes(
     calls: LongCalls,
     is_still_authorized: IsStillAuthorized | None,
 ) -> None:
-    """Send the status of a call and each change of it, until it is over or an hour has passed."""
+    """Send a call's status and each change of it, until the call is over or an hour has passed."""
     loop, send = asyncio.get_running_loop(), exchange.send
     checked = loop.time()
     until, frame = checked + MAX_STREAM_S, query.frame
@@ -115,7 +115,7 @@ async def _send_changes(
             done, _ = await asyncio.wait({following}, timeout=KEEP_ALIVE_S if is_still_authorized is None else CHECK_S)
             if is_open and is_still_authorized is not None and loop.time() - checked >= CHECK_S:
                 checked = loop.time()
-                if not await is_still_authorized():  # D-38: who has lost their access learns of no result
+                if not await is_still_authorized():  # D-38: a caller who has lost access gets no result
                     break
             if not done:
                 await send({"type": "http.response.body", "body": sse.COMMENT, "more_body": True})

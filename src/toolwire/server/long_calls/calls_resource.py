@@ -1,8 +1,8 @@
-"""Serve ``/calls`` and ``/calls/ID``: the long calls of a caller, whichever protocol they were started over.
+"""Serve ``/calls`` and ``/calls/ID``: a caller's long calls, over whichever protocol they were started.
 
 Rules:
-- A caller sees the own calls only. An id of another caller is answered like an id that does not exist.
-- Callers without names cannot be told apart, so they get no list: each knows the ids of the own calls, which cannot be
+- Callers see only their own calls. Another caller's ID gets the same response as an unknown ID.
+- Unnamed callers cannot be told apart, so they get no list. Each one knows the IDs of their own calls, which cannot be
   guessed.
 """
 # LC-02
@@ -31,7 +31,7 @@ _MAX_QUERY: Final = 1_000
 _RETRY_AFTER: Final = (b"retry-after", b"1")
 _NO_STORE: Final = (b"cache-control", b"no-store")
 _VARY: Final = (b"vary", b"accept")
-"""The same address has a page for people: ``page/call_page.py``."""
+"""The same URL has a page for users: ``page/call_page.py``."""
 
 _WAIT: Final = re.compile(r"(?:^|[,;\s])wait\s*=\s*\"?([0-9]{1,6})(?![0-9.])", re.IGNORECASE)
 _ASYNC: Final = re.compile(r"(?:^|[,;\s])respond-async(?:$|[,;\s])", re.IGNORECASE)
@@ -44,8 +44,8 @@ def refuse(problem: Problem) -> Response:
 
 
 def read_preference(headers: Headers) -> tuple[float, bytes] | None:
-    """Return for how many seconds a request prefers to wait, and what the response says of that; None without."""
-    # RFC 7240. With both, the client waits so long, and then wants to be told that the call goes on.
+    """Return how long a request prefers to wait, in seconds, and what the response says about that, or None."""
+    # RFC 7240. With both, the client waits that long and then wants to be told that the call continues.
     text = ", ".join(value.decode("latin-1") for name, value in headers if name == b"prefer")[:_MAX_QUERY]
     if waits := _WAIT.search(text):
         return float(waits[1]), b"wait=" + waits[1].encode()
@@ -63,7 +63,7 @@ def read_list(request: Request) -> Reading:
 
 
 def read_one(call_id: str, request: Request) -> Reading:
-    """Return the query for the call ``call_id``: its status, as a stream where the request accepts events."""
+    """Return the query for the status of ``call_id``, as a stream if the request accepts events."""
     preference = read_preference(request.headers)
     wait_s, applied = preference or (0.0, b"")
     frame = _write_event if "text/event-stream" in get_header(request.headers, b"accept").lower() else None
@@ -76,7 +76,7 @@ def read_cancellation(call_id: str, _request: Request) -> Reading:
 
 
 def read_answer(call_id: str, request: Request) -> Reading:
-    """Return the query with the answers to what a call asks its user: ``{"input": {NAME: answer}}``."""
+    """Return the query with the answers to a call's questions: ``{"input": {NAME: answer}}``."""
     data = jsontext.read_object(request)
     if isinstance(data, Problem):
         return refuse(data)
@@ -91,13 +91,13 @@ def read_answer(call_id: str, request: Request) -> Reading:
 
 
 def find_call_id(path: str) -> str:
-    """Return the id in a path ``/calls/ID``; empty if the path is no such one."""
+    """Return the ID in a path ``/calls/ID``, or an empty string for other paths."""
     call_id = path.removeprefix(f"{PATH}/")
     return call_id if call_id != path and is_call_id(call_id) and "/" not in call_id else ""
 
 
 def add_location(response: Response, problem: Problem, root: str, headers: Headers) -> Response:
-    """Return ``response``, which says that a long call goes on, with the address of the call."""
+    """Return ``response``, which says that a long call continues, with the call's URL."""
     call = get_object(problem.details, "call")
     call_id = call.get("id")
     if not isinstance(call_id, str):

@@ -1,11 +1,11 @@
-"""Accept long calls, run them, and tell their callers how they stand.
+"""Accept long calls, run them, and report their status to their callers.
 
 Rules:
-- A call is in the store before its caller is told its id, and each change before anybody is told of it.
-- A call runs in a task of its own, so it goes on when its caller leaves. Only its caller can cancel it.
-- A server that stops leaves its calls as one that died would: they run again, or end as interrupted.
-- A call whose user decides in the inbox waits there, and goes on by itself after the answer, in whichever process.
-- A call runs in the context of the request that made it, such as with its token, and never in that of another request.
+- A call is stored before its caller learns its ID, and each change is stored before it is reported.
+- A call runs in a separate task, so it continues when its caller disconnects. Only its caller can cancel it.
+- A server that stops leaves its calls as if it had crashed: they run again, or end as interrupted.
+- A call whose user decides in the inbox waits there. After the answer, it resumes in any process.
+- A call runs in the context of the request that made it, such as with its token, never in another request's.
 """
 # LC-01, LC-02, LC-03, LC-04, GW-04, D-09
 
@@ -61,7 +61,7 @@ from toolwire.stores.paths import is_postgres_url
 from toolwire.telemetry.redaction import hide_secrets
 
 Execute: TypeAlias = Callable[[Call, Notify], Awaitable[Result]]
-"""Runs a call to its end, and reports its progress to the given function."""
+"""Runs a call to its end, and passes its progress to the given function."""
 Count: TypeAlias = Callable[[Call], Awaitable[Problem | None]]
 
 MAX_WAIT_S = 60.0
@@ -108,7 +108,7 @@ class _Stop(Enum):
 
 
 class _Run:
-    """A call that runs here, with what its tool has sent. ``dropped`` pieces were forgotten."""
+    """A call that runs here, with the pieces that its tool has sent. ``dropped`` counts deleted pieces."""
 
     def __init__(self, lease: Lease, task: asyncio.Task[None] | None) -> None:
         self.lease = lease
@@ -123,9 +123,9 @@ class _Run:
         self.has_news = asyncio.Event()
 
     def add(self, piece: Progress) -> None:
-        """Keep a piece, and what it says of how far the call is."""
+        """Store a piece, and the progress that it reports."""
         self.pieces.append(piece)
-        # The items of a tool that streams are its result, which is kept anyway; of progress only the last is of use.
+        # A streaming tool's items are its result, which is stored anyway. Of progress, only the last report is useful.
         if not self.stores_all and len(self.pieces) > _MAX_PIECES:
             del self.pieces[: _MAX_PIECES // 2]
             self.dropped += _MAX_PIECES // 2
@@ -137,9 +137,9 @@ class _Run:
 
 
 def _end_stopped_run(run: _Run, name: str, error: asyncio.CancelledError) -> Problem:
-    """Return the result of a run that ``error`` ended; raise ``error`` if the server stops.
+    """Return the result of a run that ``error`` ended, or raise ``error`` if the server stops.
 
-    The call is then left as by a process that died.
+    The call is then left as if the process had crashed.
     """
     if run.stop is None:
         raise error
@@ -151,10 +151,10 @@ def _end_stopped_run(run: _Run, name: str, error: asyncio.CancelledError) -> Pro
 class LongCalls:
     """The long calls of one server. ``execute`` runs the tool of a call.
 
-    ``open_store`` opens the store when it is needed first. ``engine`` gets the accepted calls; without one, they run in
-    this process. ``inbox`` is where users decide about calls of clients that cannot ask them. The calls of the callers
-    that ``is_removed`` is true of are cancelled: this server does not let them in any more. ``toolbox`` has the
-    tools of each caller, and says whether it needs the consent of a caller by itself.
+    ``open_store`` opens the store on first use. ``engine`` gets the accepted calls. Without it, they run in this
+    process. In ``inbox``, users decide about calls whose clients cannot ask them. If ``is_removed`` returns True for a
+    caller, this server no longer admits that caller, and their calls are cancelled. ``toolbox`` offers each caller's
+    tools, and says whether it asks callers for consent itself.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class LongCalls:
         self._running: dict[str, _Run] = {}
         self._changed: dict[str, set[asyncio.Event]] = {}
         self._waiters: Counter[str] = Counter()
-        # D-34: the calls of one caller take at most half of the places to run; more of them wait in their order.
+        # D-34: one caller's calls use at most half of the slots. Further calls wait in order.
         self._ready: frozenset[str] = frozenset()
         self._find_owner = (limits.long_running + 1) // 2
         self._offered: dict[str, str] = {}
@@ -194,7 +194,7 @@ class LongCalls:
         self._queued: dict[str, deque[str]] = {}
 
     def prepare(self) -> None:
-        """Open the store now, so that a server with long tools does not begin without it.
+        """Open the store now, so that a server with long tools does not start without it.
 
         Raises:
             DefinitionError: the store cannot be opened.
@@ -203,12 +203,12 @@ class LongCalls:
             self._store = self._open_store()
 
     async def begin(self) -> None:
-        """Begin to run calls: first those that earlier processes left, if the store is open."""
+        """Start to run calls. If the store is open, calls that earlier processes left come first."""
         if self._store is not None:
             await self._begin(self._store)
 
     async def end(self) -> None:
-        """Stop; calls that still run are left to another process, or to the next start."""
+        """Stop. Running calls are left to another process, or to the next start."""
         if self._maintenance is None:
             return
         self._maintenance.cancel()
@@ -220,9 +220,9 @@ class LongCalls:
         await end_lifespan(self._store)
 
     async def start(self, call: Call, notify: Notify, count: Count | None) -> Result:
-        """Accept ``call`` and return its result if it ends while its caller waits, else a Problem with its id.
+        """Accept ``call``, and return its result if it ends while its caller waits, or else a Problem with its ID.
 
-        ``count`` returns the refusal of a call beyond a rate limit; a call that was accepted before is not counted.
+        ``count`` returns the refusal of a call beyond a rate limit. A call that was accepted before is not counted.
         Without it, no limit applies.
         """
         store = await self._use_store()
@@ -233,7 +233,7 @@ class LongCalls:
         key = digest_call_key(context.principal, name, call.key) if call.key else ""
         known = await store.find(key) if key else None
         if known is None:
-            # CR-01: asked before the call is accepted, as a caller who left would learn of the question too late.
+            # CR-01: asked before the call is accepted, because a caller who has left would see the question too late.
             asks = not context.confirmation and not context.needs_inbox
             refusal = await find_missing_consent(self._toolbox, call) if asks else None
             if refusal is None and count is not None:
@@ -241,7 +241,7 @@ class LongCalls:
             if refusal is not None:
                 return refusal
         is_bound = bool(context.tokens or context.secrets)
-        # CR-01: where the Toolbox itself asks for consent, the word of the caller is redeemed when the call runs.
+        # CR-01: if the Toolbox itself asks for consent, the caller's token is redeemed when the call runs.
         is_bound |= bool(context.confirmation) and find_consent_handling(self._toolbox)(tool)
         new = NewCall(
             principal=context.principal,
@@ -249,13 +249,14 @@ class LongCalls:
             key=key,
             tool=tool.id,
             fingerprint=sha256(jsontext.write_canonical((tool.id, call.arguments, context.user_id))).digest(),
-            # D-26: tokens, secrets and words are never stored, so only this process can run a call that has some.
+            # D-26: tokens, one-time tokens and secrets are never stored, so only this process can run a call with any
+            # of them.
             request=b"" if is_bound else _write_request(call),
             can_rerun=can_rerun(tool),
             keep_s=tool.keep_s or self._limits.keep_s,
             is_queued=self._engine is not None and self._engine.is_shared,
         )
-        self._add_context(new.id, call if is_bound else None)  # before the call is stored: it may begin at once
+        self._add_context(new.id, call if is_bound else None)  # before it is stored: it can begin at once
         status = await store.accept(new)
         if isinstance(status, Problem) or status.id != new.id:
             self._forget(new.id)
@@ -269,9 +270,9 @@ class LongCalls:
     async def read(
         self, principal: str, call_id: str, wait_s: float = 0.0, *, awaits_consent: bool = False
     ) -> CallStatus | Problem:
-        """Return the status of a caller's call, when it is over or asks its user, or ``wait_s`` seconds have passed.
+        """Return the status of a caller's call when it is over or asks its user, or after ``wait_s`` seconds.
 
-        With ``awaits_consent``, a question in the inbox is waited for too.
+        With ``awaits_consent``, this also waits for questions in the inbox.
         """
         store = await self._use_store()
         if isinstance(store, Problem):
@@ -286,7 +287,7 @@ class LongCalls:
         return NO_CALL if status is None else status
 
     async def watch(self, principal: str, call_id: str) -> AsyncGenerator[CallStatus | Problem, None]:
-        """Yield the status of a call, and again after each change, until it is over; a Problem ends it too."""
+        """Yield a call's status, and again after each change, until the call is over. A Problem also ends it."""
         store = await self._use_store()
         with self._wait_turn(principal) as has_turn, self._subscribe(call_id) as changed:
             status = store if isinstance(store, Problem) else await store.read(principal, call_id)
@@ -313,7 +314,7 @@ class LongCalls:
         return store if isinstance(store, Problem) else await store.list_calls(principal, limit, cursor)
 
     async def cancel(self, principal: str, call_id: str) -> CallStatus | Problem:
-        """Cancel a call of a caller; return its status, which changes when its tool has stopped."""
+        """Cancel a caller's call. Return its status, which changes when its tool has stopped."""
         store = await self._use_store()
         if isinstance(store, Problem):
             return store
@@ -324,7 +325,7 @@ class LongCalls:
         return NO_CALL if status is None else status
 
     async def answer(self, principal: str, call_id: str, answers: Mapping[str, Json]) -> CallStatus | Problem:
-        """Record what the user answers to a waiting call, which goes on with the last of its answers."""
+        """Record the user's answers to a waiting call. It resumes after the last answer."""
         store = await self._use_store()
         if isinstance(store, Problem):
             return store
@@ -335,19 +336,19 @@ class LongCalls:
         return NO_CALL if status is None else status
 
     async def run(self, call_id: str) -> None:
-        """Run the call if it may run now and here; return when it is over, waits for its user, or runs elsewhere."""
+        """Run the call if it can run here and now. Return when it is over, waits for its user, or runs elsewhere."""
         store = await self._use_store()
         if isinstance(store, Problem) or call_id in self._running:
             return
         try:
-            # D-09: what offers a call may be the request of another caller, or a task that one of them began.
+            # D-09: another caller's request, or a task that it began, can offer the call.
             context = self._contexts.get(call_id) or TaskContext()
             await asyncio.create_task(self._run_claimed(store, call_id), context=context)
         finally:
             await self._release(call_id)
 
     def _add_context(self, call_id: str, bound: Call | None) -> None:
-        """Keep what a call of this request needs to run here that is never stored."""
+        """Remember what a call of this request needs to run here and what is never stored."""
         self._contexts[call_id] = copy_context()
         if bound is not None:
             self._bound[call_id] = bound
@@ -359,7 +360,7 @@ class LongCalls:
         self._bound.pop(call_id, None)
 
     async def _run_claimed(self, store: LongCallStore, call_id: str) -> None:
-        # A call that was accepted here has not run yet, so what it asked does not matter.
+        # A call that was accepted here has not run yet, so its questions do not matter.
         asked = frozenset() if call_id in self._offered else await self._find_questions(call_id)
         lease = None if asked is None else await store.claim(call_id, asked)
         if not isinstance(lease, Lease):
@@ -378,7 +379,7 @@ class LongCalls:
             self._notify(call_id)
 
     async def _find_questions(self, call_id: str) -> frozenset[str] | None:
-        """Return the names of the questions in the inbox for which a call waits; None if they cannot be read now."""
+        """Return the names of the inbox questions that a call waits for, or None if they cannot be read now."""
         if self._inbox is None:
             return frozenset()
         try:
@@ -389,13 +390,13 @@ class LongCalls:
         return frozenset(f"{_CONSENT}{one.question}" for one in waits)
 
     async def _run_lease(self, store: LongCallStore, run: _Run, asked: Set[str]) -> CallChange | None:
-        """Return how the call ended or what it asks; None if another process has it now.
+        """Return how the call ended or what it asks, or None if another process has it now.
 
-        ``asked`` names the questions without an answer for which the call waited before it was claimed.
+        ``asked`` names the unanswered questions that the call waited for before it was claimed.
         """
         try:
             call = await self._restore(run.lease)
-            # Another process may have run it, and died, before the claim; from the claim on, nobody else runs it.
+            # Another process can have run it and crashed before the claim. From the claim on, nobody else runs it.
             if (
                 asked
                 and isinstance(call, Call)
@@ -410,13 +411,13 @@ class LongCalls:
         return await self._run_tool(store, call, run)
 
     async def _run_tool(self, store: LongCallStore, call: Call, run: _Run) -> CallChange | None:
-        """Run the tool of ``call``, and return what ``_run_lease`` returns."""
+        """Run the call's tool, and return what ``_run_lease`` returns."""
 
         async def notify(piece: Progress) -> None:
             run.add(piece)
             self._notify(call.call_id)
 
-        # What runs the call may be a connection to another server: it cancels the call there only if it was cancelled.
+        # A connection to another server can run the call. It cancels the call there only if it is cancelled here.
         waits_for = run.lease.id if self._inbox is not None and call.context.needs_inbox else ""
         context = replace(call.context, is_over=lambda: run.stop is not None, inbox_call_id=waits_for)
         call = call._replace(context=context)
@@ -437,13 +438,13 @@ class LongCalls:
         if self._inbox is not None and call.context.needs_inbox and (question := find_question(result)):
             return await self._wait_for_inbox(self._inbox, run.lease, question, result)
         ending = build_ending(call.tool, result)
-        # What the tool said a moment before its end was not written yet.
+        # The tool's last progress before its end has not been written yet.
         pinned = ending is None or ending.pinned
         return CallChange(progress=run.progress, message=run.message, result=result, pinned=pinned)
 
     async def _wait_for_inbox(self, inbox: Inbox, lease: Lease, question: str, result: Result) -> CallChange:
-        """Return the change that lets the call wait until ``question`` is over."""
-        # The question has it already, unless what asked it did not get the context of the call.
+        """Return the change that makes the call wait until ``question`` is over."""
+        # The question has it already, unless the asker did not get the call's context.
         try:
             from toolwire.stores.consent.approvals import ResumableCall  # loads sqlite3
 
@@ -472,14 +473,14 @@ class LongCalls:
             await asyncio.sleep(_REPORT_EVERY_S)
 
     async def _record_end(self, store: LongCallStore, lease: Lease, change: CallChange) -> None:
-        """Record how a run ended, as soon as the store can be written; a lost lease changes nothing."""
+        """Record how a run ended, as soon as the store is writable. After a lost lease, nothing changes."""
         pause = _FIRST_PAUSE_S
         while isinstance(await store.change(lease, change), Problem):
             await asyncio.sleep(pause)
             pause = min(2 * pause, _MAX_RETRY_S)
 
     async def _restore(self, lease: Lease) -> Call | Problem:
-        """Return the call of ``lease`` with what its user answered, or why it cannot run here."""
+        """Return the lease's call with its user's answers, or why it cannot run here."""
         call = self._bound.get(lease.id)
         if call is None:
             restored = _read_request(lease, await find_own_catalog(self._toolbox, lease.principal))
@@ -496,11 +497,11 @@ class LongCalls:
         return call._replace(context=context, call_id=lease.id, key="")
 
     async def _await_end(self, store: LongCallStore, call: Call, status: CallStatus, notify: Notify) -> Result:
-        """Return the result of an accepted call, or that it goes on."""
+        """Return the result of an accepted call, or that it continues."""
         principal, wanted = call.context.principal, call.context.wait_s
         wait_s = self._limits.repeat_s if wanted is None else min(wanted, MAX_WAIT_S)
         if wait_s > 0 and not status.is_over:
-            # A caller that can neither answer nor ask again waits until its user has answered in the inbox.
+            # A caller that can neither answer nor poll waits until its user has answered in the inbox.
             is_in_inbox = call.context.needs_inbox and bool(wanted)
             found = await self._follow(store, principal, status, wait_s, call, notify, awaits_consent=is_in_inbox)
             status = found if isinstance(found, CallStatus) else status
@@ -522,10 +523,10 @@ class LongCalls:
         *,
         awaits_consent: bool = False,
     ) -> CallStatus | Problem | None:
-        """Return the status of a call when it is over or asks its user, or ``wait_s`` seconds have passed.
+        """Return a call's status when it is over or asks its user, or after ``wait_s`` seconds.
 
-        With ``awaits_consent``, a question in the inbox is waited for too. Meanwhile what its tool sends goes to
-        ``notify``, from the first piece on.
+        With ``awaits_consent``, this also waits for questions in the inbox. Meanwhile, ``notify`` gets everything that
+        the tool sends, from the first piece on.
         """
         loop = asyncio.get_running_loop()
         until, sent = loop.time() + wait_s, 0
@@ -561,19 +562,19 @@ class LongCalls:
         loop = asyncio.get_running_loop()
         until, pause = loop.time() + most_s, _FIRST_PAUSE_S
         while True:
-            # Another process can tell nothing here, so its calls are looked at again and again.
+            # Another process cannot notify this one, so its calls are polled.
             left, is_here = until - loop.time(), status.id in self._running
             with suppress(TimeoutError):
                 async with asyncio.timeout(left if is_here else min(pause, left)):
                     await changed.wait()
             has_changed = changed.is_set()
-            changed.clear()  # before the read, so that what changes meanwhile is read too
+            changed.clear()  # before the read, so that changes meanwhile are also read
             if run is not None and run.dropped + len(run.pieces) > sent:
                 return status
             found = await store.read(principal, status.id)
             if not isinstance(found, CallStatus) or found.revision != status.revision or loop.time() >= until:
                 return found
-            if has_changed and run is None:  # it may run here now, and have pieces
+            if has_changed and run is None:  # it can run here now, and have pieces
                 return found
             pause = min(2 * pause, _MAX_PAUSE_S)
 
@@ -618,7 +619,7 @@ class LongCalls:
                 await self._release(call_id)
 
     async def _release(self, call_id: str) -> None:
-        """Give the place of a call to the next one of its caller."""
+        """Give a call's slot to the same caller's next call."""
         principal = self._offered.pop(call_id, None)
         if principal is None:
             return
@@ -633,7 +634,7 @@ class LongCalls:
             await self._enqueue(following, principal)
 
     async def _use_store(self) -> LongCallStore | Problem:
-        """Return the store; the first call of a server without long tools at its start opens it."""
+        """Return the store. If the server had no long tools when it started, the first call opens it."""
         if self._store is not None and self._maintenance is not None and not self._maintenance.done():
             return self._store
         async with self._opening:
@@ -647,17 +648,17 @@ class LongCalls:
         return self._store
 
     async def _begin(self, store: LongCallStore) -> None:
-        # It has ended with its event loop where an application runs in one loop after another.
+        # It has ended with its event loop if an application runs in one loop after another.
         if self._maintenance is None or self._maintenance.done():
             await begin_lifespan(store)
             if self._engine is None:
                 self._engine = LocalEngine(self._limits.long_running)
-            # It works for all callers, and this may be the request of one.
+            # It works for all callers, and this can be one caller's request.
             self._maintenance = asyncio.create_task(self._maintain(store), context=TaskContext())
             await asyncio.create_task(self._engine.begin(self), context=TaskContext())
 
     async def _maintain(self, store: LongCallStore) -> None:
-        """Keep the calls of this process, and run those that no process runs."""
+        """Renew the leases of this process's calls, and run the calls that no process runs."""
         while True:
             pause_s = _POLL_INTERVAL_S
             try:
@@ -670,7 +671,7 @@ class LongCalls:
             await asyncio.sleep(pause_s)
 
     async def _poll(self, store: LongCallStore) -> bool:
-        """Look after the calls of this process, and offer those that are ready; return whether there are more."""
+        """Update the calls of this process, and offer the ready ones. Return whether there are more."""
         known = dict(self._running)
         mine = await store.renew()
         if not isinstance(mine, Problem):
@@ -684,8 +685,8 @@ class LongCalls:
         ready = await store.find_ready(_READY_AT_ONCE)
         if isinstance(ready, Problem) or self._engine is None:
             return False
-        # GR-06: after a restart, thousands may be ready that only have to be marked as interrupted. While most of those
-        # that are found are new, the next are looked for at once.
+        # GR-06: after a restart, thousands of ready calls might only need to be marked as interrupted. While most of
+        # the found calls are new, search for more at once.
         before, self._ready = self._ready, frozenset(ready)
         has_more = len(ready) == _READY_AT_ONCE and 2 * len(self._ready - before) > _READY_AT_ONCE
         queued = {call_id for calls in self._queued.values() for call_id in calls}
@@ -697,9 +698,9 @@ class LongCalls:
         return has_more
 
     async def _cancel_removed(self, store: LongCallStore, is_removed: Callable[[str], bool]) -> None:
-        """Cancel the calls of callers that ``is_removed`` is true of: at the first look, and again a minute later."""
-        # D-38: they would go on with the credentials of the server. A process with earlier settings may still accept
-        # some until it has ended. Later looks would find those of keys that only newer processes know.
+        """Cancel the calls of callers for whom ``is_removed`` returns True, now and again a minute later."""
+        # D-38: they would continue with the server's credentials. A process with earlier settings can still accept some
+        # until it has ended. Later checks would find calls of keys that only newer processes know.
         now = asyncio.get_running_loop().time()
         if now < self._removal_check_at:
             return
@@ -712,13 +713,13 @@ class LongCalls:
         self._removal_check_at = now + _REMOVAL_S
 
     async def _take_decisions(self, inbox: Inbox) -> None:
-        """Let the calls go on whose questions in the inbox are over."""
+        """Resume the calls whose inbox questions are over."""
         try:
             for waiting, is_answered in await to_thread.run_sync(inbox.list_over_calls, _READY_AT_ONCE):
-                # A yes and a no: the call is checked again, and takes the answer. Without one, it ends.
+                # After a yes or a no, the call is checked again and uses the answer. Without an answer, it ends.
                 answer: Json = {"action": "accept" if is_answered else "cancel"}
                 status = await self.answer(waiting.principal, waiting.call, {f"{_CONSENT}{waiting.question}": answer})
-                # One that is still running has not begun to wait yet, and one that cannot be read is tried again.
+                # A running call has not begun to wait yet. A call that cannot be read is tried again.
                 if isinstance(status, CallStatus) and status.state is LongCallState.RUNNING:
                     continue
                 if not isinstance(status, Problem) or status.kind is Kind.NOT_FOUND:
@@ -730,10 +731,10 @@ class LongCalls:
 
 
 _CONSENT = "consent-"
-"""How the name of a question in the inbox begins; the rest is its id there."""
+"""The prefix of an inbox question's name. The rest is its ID there."""
 _SEND_AGAIN = " Then send the same call again."
 _AGAIN = "~"
-"""What follows the key of a question that is asked again."""
+"""The suffix of the key of a question that is asked again."""
 
 _TOO_MANY_WAIT = Problem(
     kind=Kind.RATE_LIMITED,
@@ -744,7 +745,7 @@ _TOO_MANY_WAIT = Problem(
 
 
 def _write_question(asked: Mapping[str, Json], answers: Mapping[str, Json]) -> dict[str, Json]:
-    """Return what a tool asks, each question under a name that no earlier one of the call had."""
+    """Return a tool's questions, each under a name that no earlier question of the call had."""
     questions: dict[str, Json] = {}
     for one in (asked, *asked.get("others", ())):
         key = str(one["key"])
@@ -755,7 +756,7 @@ def _write_question(asked: Mapping[str, Json], answers: Mapping[str, Json]) -> d
 
 
 async def _send_pieces(run: _Run, notify: Notify, sent: int) -> int:
-    """Send the pieces of ``run`` from number ``sent`` on; return how many were sent or dropped."""
+    """Send the pieces of ``run`` from number ``sent`` on. Return how many were sent or dropped."""
     while sent < run.dropped + len(run.pieces):
         sent = max(sent, run.dropped)
         await notify(run.pieces[sent - run.dropped])
@@ -764,21 +765,21 @@ async def _send_pieces(run: _Run, notify: Notify, sent: int) -> int:
 
 
 async def _replay(tool: Tool, result: Result, notify: Notify, sent: int) -> None:
-    """Send the items of a stream that were not sent yet: they are the result."""
+    """Send the items of a stream that were not sent yet. They are the result."""
     if tool.streams and isinstance(result, Value) and isinstance(result.value, list):
         for piece in result.value[sent:]:
             await notify(Progress(piece))
 
 
 def _mark_replayed(result: Result) -> Result:
-    """Return the result of a call that was sent before, with the mark that says so."""
+    """Return the result of a call that was sent before, marked as replayed."""
     if isinstance(result, Value):
         return Value(result.value, mark_replayed(result.notes))
     return result if result.kind is Kind.ACCEPTED else replace(result, details=mark_replayed(result.details))
 
 
 def _write_request(call: Call) -> bytes:
-    """Return what another process needs to run ``call``: never a token or a secret."""
+    """Return what another process needs to run ``call``. It never contains a token or a secret."""
     context = call.context
     return jsontext.write(
         {
