@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from toolwire import Selection, Value, connect_sync
 from toolwire.core.http import Request
 from toolwire.core.model import Kind, Secret
 
@@ -149,3 +151,82 @@ def test_other_3xx_statuses_are_returned(listen: Any, open_network: Any, encode_
 
 def test_redirect_without_a_location_is_returned(listen: Any, open_network: Any, encode_response: Any) -> None:
     assert open_network().send(Request("GET", listen(encode_response(b"", status="302 Go")).origin)).status == 302
+
+
+LOGIN_BOX = b"<html><form><input name=p type=password></form><h1>Saved</h1></html>"
+
+
+def call_page(listen: Any, said: Any, method: str, path: str, status: int, location: str, **page: Any) -> Any:
+    """Return the result of a call of ``path``, which redirects to ``location``, an HTML page."""
+    operation = {"operationId": "run", "x-llm": {"approval": "auto"}, "responses": {"200": {"description": "ok"}}}
+    document = {
+        "openapi": "3.1.0",
+        "info": {"title": "T", "version": "1"},
+        "paths": {path: {method.lower(): operation}},
+    }
+
+    def answer(seen: Any) -> list[bytes]:
+        asked, _, wanted = seen.line.partition(" ")
+        wanted = wanted.partition(" ")[0]
+        if wanted == "/openapi.json":
+            return [said(json.dumps(document).encode(), "content-type: application/json")]
+        if wanted == path and asked == method:
+            return [said(b"", f"location: {location}", status=f"{status} Go")]
+        if wanted == location:
+            return [
+                said(LOGIN_BOX, f"content-type: {page.get('kind', 'text/html; charset=utf-8')}", *page.get("more", ()))
+            ]
+        return [said(b"", status="404 Not Found")]
+
+    site = listen(answer)
+    with connect_sync(
+        f"{site.origin}/openapi.json", approve=lambda _: True, selection=Selection(include="all")
+    ) as remote:
+        return remote.call("run", {})
+
+
+@pytest.mark.requirement("FU-30", "O-33")
+@pytest.mark.parametrize(
+    ("method", "path", "status", "location"),
+    [
+        ("POST", "/profile", 308, "/profile/"),
+        ("POST", "/login", 307, "/login/"),
+        ("GET", "/users", 307, "/users/"),
+        ("GET", "/login", 307, "/login/"),
+        ("GET", "/sign-in", 302, "/sign-in?page=1"),
+        ("GET", "/latest", 302, "/reports/sign-in-statistics"),
+        ("GET", "/latest", 302, "/how-to-login"),
+        ("GET", "/latest", 302, "/login/attempts"),
+    ],
+)
+def test_page_of_a_call_that_ran_is_its_result(
+    listen: Any, encode_response: Any, method: str, path: str, status: int, location: str
+) -> None:
+    result = call_page(listen, encode_response, method, path, status, location)
+    assert isinstance(result, Value), result
+    assert result.value == LOGIN_BOX.decode()
+
+
+@pytest.mark.requirement("FU-30")
+@pytest.mark.parametrize("there", ["/accounts/login/", "/users/sign_in", "/auth/login", "/Account/LogIn", "/signin"])
+def test_redirect_of_a_read_to_a_sign_in_page_is_a_refusal(listen: Any, encode_response: Any, there: str) -> None:
+    result = call_page(listen, encode_response, "GET", "/mine", 302, there)
+    assert result.kind is Kind.FORBIDDEN
+    assert f"redirected this call to its sign-in page, {there}." in result.message
+    data = call_page(listen, encode_response, "GET", "/mine", 302, there, kind="text/plain")
+    assert isinstance(data, Value)
+
+
+@pytest.mark.requirement("FU-30")
+def test_server_cannot_claim_to_have_redirected(listen: Any, encode_response: Any) -> None:
+    more = ("Sign-In-Page: /login", "sign-in-page: /login", "toolwire-redirected-to: /login")
+    result = call_page(listen, encode_response, "GET", "/mine", 302, "/news", more=more)
+    assert isinstance(result, Value), result
+
+
+@pytest.mark.requirement("FU-30")
+@pytest.mark.parametrize("status", [302, 303])
+def test_redirect_of_a_write_to_a_sign_in_page_is_no_result(listen: Any, encode_response: Any, status: int) -> None:
+    result = call_page(listen, encode_response, "POST", "/mine", status, "/accounts/login/")
+    assert result.kind is Kind.BAD_ANSWER
+    assert result.details["reason"] == "redirect"

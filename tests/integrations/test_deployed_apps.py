@@ -25,7 +25,7 @@ from django.conf import settings
 settings.configure(
     SECRET_KEY="only for this test", ALLOWED_HOSTS=["*"], ROOT_URLCONF="app", USE_X_FORWARDED_HOST=True,
     SECURE_PROXY_SSL_HEADER=("HTTP_X_FORWARDED_PROTO", "https"), SECURE_SSL_REDIRECT=True,
-    INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes"], LOGIN_URL="/welcome/",
+    INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes"], LOGIN_URL="/welcome/login/",
     SESSION_ENGINE="django.contrib.sessions.backends.signed_cookies",
     MIDDLEWARE=[
         "django.middleware.security.SecurityMiddleware", "django.contrib.sessions.middleware.SessionMiddleware",
@@ -54,7 +54,7 @@ mine = login_required(tell)
 latest = lambda request: HttpResponseRedirect("/news/")
 news = lambda request: HttpResponse("<p>The news</p>")
 welcome = lambda request: HttpResponse("<form><input name='p' type='password'></form>")
-views = {"tell": tell, "mine": mine, "latest": latest, "news": news, "welcome": welcome}
+views = {"tell": tell, "mine": mine, "latest": latest, "news": news, "welcome/login": welcome}
 urlpatterns = [path(f"{name}/", view) for name, view in views.items()]
 document = {
     "openapi": "3.1.0",
@@ -126,7 +126,7 @@ def test_route_knows_its_proxy_and_a_sign_in_page_is_a_refusal(tmp_path: Path) -
                 refused = desk.call("mine")  # a redirect to the page for browsers is no result
                 assert isinstance(refused, Problem), refused
                 assert refused.kind is Kind.FORBIDDEN
-                assert "redirected this call to its sign-in page, /welcome/" in refused.message
+                assert "redirected this call to its sign-in page, /welcome/login/" in refused.message
                 latest = desk.call("latest")  # and another page is one
                 assert isinstance(latest, Value), latest
                 assert latest.value == "<p>The news</p>"

@@ -59,8 +59,11 @@ class Response(NamedTuple):
     body: bytes = b""
 
 
-REDIRECTED_TO: Final = b"toolwire-redirected-to"
-"""The header field that the network adds to a page that a redirect led to, with its path."""
+SIGN_IN_PAGE: Final = b"Sign-In-Page"
+"""The header field that the network adds where a redirect led to a sign-in page instead of a result, with its path.
+
+No server can send it: the names that arrive are turned to lower case.
+"""
 
 _RequestFields: TypeAlias = (
     "tuple[str, str, Headers, bytes, str, bool, bool, tuple[Secret, ...], bool, tuple[str, ...] | None]"

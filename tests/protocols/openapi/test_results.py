@@ -24,6 +24,9 @@ def answer(body: bytes, media_type: bytes = JSON, status: int = 200) -> Response
 
 
 XML = '<?xml version="1.0" encoding="ISO-8859-1"?>'
+NET = '<?xml version="1.0" encoding="utf-16"?><a>é日</a>'
+LATIN = (b"iso8859-1", b"ISO_8859-1", b"latin1", b"cp1252", b"ISO_8859-1:1987", b"'l1'", b"Windows-1252")
+UNKNOWN = (b"idna", b"rot13", b"zip", b"punycode", b"utf-7", b"unicode_escape", b"undefined", b"..", b"aliases")
 
 
 @pytest.mark.requirement("XL-100")
@@ -39,7 +42,18 @@ XML = '<?xml version="1.0" encoding="ISO-8859-1"?>'
         (answer(b"\x80", b'text/csv; charset="windows-1252"'), "€"),
         (answer("日".encode("shift_jis"), b"text/plain; charset=Shift_JIS"), "日"),
         (answer(b'<?xml version="1.0" encoding="ISO-8859-1"?>\xe9', b"application/xml"), XML + "é"),
-        (answer(b"\xe9", b"text/plain; charset=idna"), "\ufffd"),
+        *((answer(b"\xe9", b"text/plain; charset=" + name), "\ufffd") for name in UNKNOWN),
+        *((answer(b"\xe9", b"text/plain; charset=" + name), "é") for name in LATIN),
+        (answer(NET.encode(), b"application/xml"), NET),
+        (answer(NET.encode(), b"text/xml; charset=utf-16"), NET),
+        (answer("é".encode(), b"text/plain; charset=utf-32"), "é"),
+        (answer("日本語".encode(), b"text/plain; charset=euc-jp"), "日本語"),
+        (answer(NET.encode("utf-16"), b"application/xml"), NET),
+        (answer(NET.encode("utf-16-be"), b"application/xml"), NET),
+        (answer(b"\xfe\xff" + NET.encode("utf-16-be"), b"text/xml; charset=utf-8"), NET),
+        (answer(b"\xef\xbb\xbf" + NET.encode(), b"text/xml; charset=latin1"), NET),
+        (answer(NET.encode("utf-16-le"), b"text/xml; charset=UTF-16LE"), NET),
+        (answer(NET.encode("utf-32"), b"text/plain"), NET),
         (answer(b"\xe9", b"text/plain; charset=iso-8859-99"), "\ufffd"),
         (answer(b"\xff", b"text/plain"), "\ufffd"),
         (answer(b"<a/>", b"application/xml"), "<a/>"),

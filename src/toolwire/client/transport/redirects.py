@@ -11,7 +11,9 @@ Rules:
 
 from __future__ import annotations
 
-from toolwire.core.http import REDIRECTED_TO, Response, get_header
+import re
+
+from toolwire.core.http import SIGN_IN_PAGE, Response, get_header
 from toolwire.core.model import Json, Kind, Problem
 
 from .failures import bad_response, invalid_request
@@ -21,6 +23,7 @@ from .urls import Url, find_scheme, has_user, parse_url, resolve_location
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 # RFC 9110, 15.4.8 and 15.4.9: a client must not change the method on these two.
 _SAME_METHOD = frozenset({307, 308})
+_SIGN_IN_PATH = re.compile(r"/(?:log|sign)[-_]?in/?\Z", re.IGNORECASE)
 
 
 def find_redirect(method: str, target: Target, response: Response) -> str | Problem | None:
@@ -63,11 +66,20 @@ def is_same_resource(target: Target, url: str) -> bool:
     return (here.path.removesuffix("/"), here.query) == (there.path.removesuffix("/"), there.query)
 
 
-def note_page(response: Response, target: Target) -> Response:
-    """Return ``response``, whose header says that it is a page at the path of ``target``, if it is an HTML page."""
-    if not get_header(response.headers, b"content-type").lower().startswith("text/html"):
+def note_sign_in_page(method: str, asked: Target, target: Target, response: Response | Problem) -> Response | Problem:
+    """Return ``response``, which came from ``target`` after ``asked``, with a note if it is a sign-in page."""
+    # Web applications send browsers there instead of refusing them. As a result, a model would take it for the answer.
+    # FU-30: a request that may have done its work keeps its result: a POST that was repeated, or a slash added.
+    page = target.url.path
+    if (
+        isinstance(response, Problem)
+        or method not in ("GET", "HEAD")
+        or page.removesuffix("/") == asked.url.path.removesuffix("/")
+        or _SIGN_IN_PATH.search(page) is None
+        or not get_header(response.headers, b"content-type").lower().startswith("text/html")
+    ):
         return response
-    return response._replace(headers=((REDIRECTED_TO, target.url.path.encode("ascii", "replace")), *response.headers))
+    return response._replace(headers=(*response.headers, (SIGN_IN_PAGE, page.encode("ascii", "replace"))))
 
 
 def redirect_without_approval(method: str, origin: str, url: str) -> Problem:

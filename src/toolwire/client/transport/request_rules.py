@@ -33,7 +33,14 @@ from .credential_echoes import NO_ECHOES, CredentialEchoes, find_echoes
 from .failures import forbidden_target, offline, timeout, unreachable
 from .limits import TransportLimits
 from .proxies import Proxies, Proxy, proxy_refusal
-from .redirects import REDIRECTS, find_redirect, is_same_resource, note_page, redirect_loop, redirect_without_approval
+from .redirects import (
+    REDIRECTS,
+    find_redirect,
+    is_same_resource,
+    note_sign_in_page,
+    redirect_loop,
+    redirect_without_approval,
+)
 from .request_headers import NAME, VALUE, Fields, check_headers
 from .url_policy import Target, admit, allow_origins_in_private_networks, origin_of, refuse_address
 
@@ -204,7 +211,7 @@ class RequestRules:
             if self._breaker.circuits or isinstance(response, Problem):
                 self._breaker.record(target.origin, response)
             if isinstance(response, Problem) or response.status not in REDIRECTS:
-                return response if target is asked or isinstance(response, Problem) else note_page(response, target)
+                return response if target is asked else note_sign_in_page(request.method, asked, target, response)
             following = self._find_next_target(request, target, response)
             if not isinstance(following, Target):
                 return response if following is None else following

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
+from codecs import getincrementaldecoder
 from collections.abc import Mapping
+from encodings import normalize_encoding
+from encodings.aliases import aliases
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -23,7 +26,7 @@ from toolwire.core.content import (
     clean_file_name,
     read_content,
 )
-from toolwire.core.http import JSON_HEADERS, REDIRECTED_TO, Response, get_header
+from toolwire.core.http import JSON_HEADERS, SIGN_IN_PAGE, Response, get_header
 from toolwire.core.model import Json, Kind, Problem, Result, Value
 from toolwire.core.resources import DEFAULT_RESULT_LIMITS, Resource, Resources, ResultLimits
 from toolwire.framing import jsontext, rate_headers, stream_types, text_cleaning
@@ -34,11 +37,22 @@ from toolwire.protocols.openapi.request.plan import WriteOnlyRemover
 from . import streaming
 from .streaming import StreamReader
 
-_CHARSET = re.compile(r"""(?:charset|encoding)\s{0,9}=\s{0,9}["']?([a-z0-9_-]{1,20})""")
-_WEB_ENCODING = re.compile(
-    r"iso-8859-(?:[1-9]|1[0-134-6])|windows-125[0-8]|koi8-[ru]|utf-16(?:[bl]e)?"
-    r"|shift_jis|euc-(?:jp|kr)|gb(?:k|2312|18030)|big5"
+_CHARSET = re.compile(r"""(?:charset|encoding)\s{0,9}=\s{0,9}["']?([\w.:-]{1,40})""", re.ASCII)
+# Python knows encodings in which a text takes time of its length squared or hides what it says: only these count.
+_ENCODINGS: Final = re.compile(
+    r"latin_1|iso8859_(?:[2-9]|1[013-6])|cp125[0-8]|cp(?:437|85[02]|866|874|932|949|950)|mac_roman|tis_620|koi8_[ru]"
+    r"|shift_jis|euc_(?:jp|kr)|gb(?:k|2312|18030)|big5(?:hkscs)?|utf_(?:16|32)(?:_[bl]e)?"
 )
+_MARKS: Final = (
+    (b"\xef\xbb\xbf", "utf-8-sig"),
+    (b"\xff\xfe\0\0", "utf-32"),
+    (b"\0\0\xfe\xff", "utf-32"),
+    (b"\xff\xfe", "utf-16"),
+    (b"\xfe\xff", "utf-16"),
+    (b"<\0?\0", "utf-16-le"),
+    (b"\0<\0?", "utf-16-be"),
+)
+"""How a text in Unicode begins: with a byte order mark, or as an XML declaration (XML 1.0, appendix F)."""
 _UTF_8_MARK = b"\xef\xbb\xbf"
 _INERT: Final = (
     (b"content-security-policy", b"default-src 'none'; sandbox"),
@@ -46,8 +60,6 @@ _INERT: Final = (
 )
 """For bytes that a tool returns: an HTML page or an SVG among them must not run as a page of this server."""
 
-_SIGN_IN_PATH = re.compile(r"/(?:log|sign)[-_]?in\b", re.IGNORECASE)
-_PASSWORD = re.compile(rb"<input\b[^>]{0,500}\btype\s*=\s*[\"']?password\b", re.IGNORECASE)
 _FILE_NAME = re.compile(r"""filename\*\s*=\s*UTF-8'[^']*'([^;\s]+)""", re.IGNORECASE)
 _PLAIN_FILE_NAME = re.compile(r"""filename\s*=\s*(?:"([^"]*)"|([^;\s]+))""", re.IGNORECASE)
 
@@ -105,7 +117,8 @@ def read(response: Response, expected: Expected = ANYTHING) -> Result:
         return problems.read(response) if status >= 400 else _build_problem(text)
     media_type, _, parameters = get_header(response.headers, b"content-type").lower().partition(";")
     media_type = media_type.strip()
-    if media_type == "text/html" and (page := _find_sign_in_page(response)):
+    if page := get_header(response.headers, SIGN_IN_PAGE):
+        page = text_cleaning.clean(page[:200]).text
         text = (
             f"The server redirected this call to its sign-in page, {page}. Call again with credentials that it accepts."
         )
@@ -122,13 +135,6 @@ def read(response: Response, expected: Expected = ANYTHING) -> Result:
         body = response.body if remover is None else _remove_write_only(response, media_type, remover, expected, notes)
         return _read_json(body, media_type, expected, notes)
     return _read_other(response.body, media_type, parameters, expected, notes)
-
-
-def _find_sign_in_page(response: Response) -> str:
-    """Return the path of the page that asks for a password, if a redirect led there, else an empty text."""
-    # Web applications send browsers there instead of refusing them. As a result, a model would take it for the answer.
-    path = text_cleaning.clean(get_header(response.headers, REDIRECTED_TO)[:200]).text
-    return path if path and (_SIGN_IN_PATH.search(path) or _PASSWORD.search(response.body)) else ""
 
 
 def _read_content(response: Response, expected: Expected, notes: dict[str, Json]) -> Value | None:
@@ -182,12 +188,27 @@ def _read_other(body: bytes, media_type: str, parameters: str, expected: Expecte
 
 
 def _find_encoding(body: bytes, parameters: str) -> str:
-    """Return the encoding that the media type names, or else the declaration of an XML document; UTF-8 by default."""
+    """Return the encoding of a text: by its first bytes, its media type, or its XML declaration; UTF-8 by default."""
+    for mark, encoding in _MARKS:
+        if body.startswith(mark):
+            return encoding
     found = _CHARSET.search(parameters.lower()) or _CHARSET.search(
         body[:100].decode("latin-1").lower() if body.startswith(b"<?xml") else ""
     )
-    # Python knows encodings in which a text can take time of its length squared, so only those of the web count.
-    return found[1] if found is not None and _WEB_ENCODING.fullmatch(found[1]) else "utf-8"
+    name = normalize_encoding(found[1]) if found else ""
+    name = aliases.get(name, name)
+    # Programs name UTF-16, in which they hold a text, and send UTF-8. A text in UTF-16 soon has a zero byte.
+    is_wrong = name.startswith(("utf_16", "utf_32")) and b"\0" not in body and _fits(body[:1_000], "utf-8")
+    return "utf-8" if is_wrong or not _ENCODINGS.fullmatch(name) else name
+
+
+def _fits(body: bytes, encoding: str) -> bool:
+    """Return whether ``body``, which may be cut, is a text in ``encoding``."""
+    try:
+        getincrementaldecoder(encoding)().decode(body)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def read_stream_end(reader: StreamReader, response: Response | Problem, expected: Expected) -> Result:
@@ -301,7 +322,10 @@ def _read_untyped(body: bytes, expected: Expected, notes: dict[str, Json]) -> Re
 def _read_text(body: bytes, encoding: str, whole: Resource, expected: Expected, notes: dict[str, Json]) -> Value:
     if len(body) > expected.caps.bytes:
         _note_truncation(whole, expected, notes)
-    return Value(_clean(body[: expected.caps.bytes].decode(encoding, "replace"), notes), notes)
+    body = body[: expected.caps.bytes]
+    if encoding != "utf-8" and not _fits(body, encoding) and _fits(body, "utf-8"):
+        encoding = "utf-8"
+    return Value(_clean(body.decode(encoding, "replace"), notes), notes)
 
 
 def _clean(data: Json, notes: dict[str, Json]) -> Json:
