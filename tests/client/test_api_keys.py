@@ -29,6 +29,11 @@ SCHEMES = {
     "basic": {"type": "http", "scheme": "Basic"},
     "bearer": {"type": "http", "scheme": "bearer"},
     "other": {"type": "http", "scheme": "SharedAccessKey"},
+    "empty": {"type": "http", "scheme": ""},
+    "odd": {"type": "http", "scheme": "To ken\n x"},
+    "oauth": {"type": "oauth2", "flows": {}, "scheme": "Odd"},
+    "hash": {"type": "http", "scheme": "Digest"},
+    "ticket": {"type": "http", "scheme": "Negotiate"},
 }
 SECRETS = {name: f"{name}/secret" for name in SCHEMES}
 BASIC = "Basic " + b64encode(b"basic/secret").decode()
@@ -323,3 +328,32 @@ def test_question_and_refusal_say_which_credentials_are_needed_together(
     assert needed in result.message
     assert any(needed in reason for reason in asked[0].reasons)
     assert "secret" not in result.message
+
+
+@pytest.mark.requirement("XL-112", "XL-049", "XL-118")
+@pytest.mark.parametrize("name", ["empty", "odd", "oauth", "bearer", "other", "basic"])
+def test_question_shows_the_word_that_is_sent_before_a_key(
+    name: str, listen: Any, encode_response: Callable[..., bytes]
+) -> None:
+    seen, (question,) = send_one_call(listen, encode_response, [{name: []}], keys=SECRETS, preferences=ALL)
+    word = seen.headers["authorization"].partition(" ")[0]
+    shown = "a Bearer token" if word == "Bearer" else word
+    assert question.credential == f"the key of `{name}` as {shown} in the header Authorization"
+
+
+@pytest.mark.requirement("XL-112", "XL-118")
+@pytest.mark.parametrize("name", ["hash", "ticket"])
+def test_no_key_is_sent_for_a_scheme_that_needs_more_than_a_key(
+    name: str, listen: Any, encode_response: Callable[..., bytes]
+) -> None:
+    for given in ({"keys": SECRETS}, {"api_key": "pasted/secret"}):
+        seen, (question,) = send_one_call(listen, encode_response, [{name: []}], preferences=ALL, **given)
+        assert "secret" not in repr(seen.fields)
+        assert question.credential == "none"
+        (reason,) = [one for one in question.reasons if "no key can satisfy" in one]
+        assert SCHEMES[name]["scheme"].lower() in reason.lower()
+    seen, (question,) = send_one_call(
+        listen, encode_response, [{name: []}, {"head": []}], keys=SECRETS, preferences=ALL
+    )
+    assert seen.headers["x-key"] == "head/secret"
+    assert not [one for one in question.reasons if "no key can satisfy" in one]

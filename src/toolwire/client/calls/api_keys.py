@@ -39,14 +39,22 @@ _KEYS_MISSING = (
     "The server's document says that this call needs several credentials together:",
     'and not all are given: use keys={"SCHEME": ...} in Python, or --header-env NAME=VARIABLE.',
 )
+_CHALLENGE = (
+    "The server's document says that this call signs in by HTTP",
+    ", which no key can satisfy, so none is sent: ask its operator for another credential.",
+)
 _MAX_PARTS = 400
 _SCHEME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 _KINDS = ("apiKey", "http", "oauth2", "openIdConnect")
+_CHALLENGES = frozenset({"digest", "hoba", "mutual", "negotiate", "ntlm", "scram-sha-1", "scram-sha-256"})
+"""Schemes of HTTP in which a client replies to a challenge of the server: a key sent for one would only be exposed."""
 
 
 def attach_keys(flow: Flow[T], tool: Tool, keys: Keys, site: str) -> Flow[T]:
     """Run ``flow`` with the keys that ``tool`` requires on each request to ``site``, and return its value."""
     chosen = choose_keys(tool, keys)
+    if not chosen and not ("" in keys and find_challenge(tool)):
+        return flow
     return change_requests(flow, lambda request: _add_keys(request, chosen, site))
 
 
@@ -55,15 +63,14 @@ def choose_keys(tool: Tool, keys: Keys) -> Sequence[tuple[Mapping[str, Json], Se
 
     An unnamed key is used for an alternative with one scheme. API keys are preferred to tokens, and cookies come last.
     """
-    facts = tool.hints.get("openapi")
-    alternatives = facts.get("security", ()) if isinstance(facts, Mapping) else ()
+    alternatives = _list_alternatives(tool)
     for schemes in alternatives:
-        if any(scheme.get("kind") not in _KINDS for scheme in schemes):
-            continue  # no key can satisfy it: a certificate, or a scheme that the document does not define
+        if not all(map(_takes_key, schemes)):
+            continue
         found = [(scheme, keys.get(scheme["id"])) for scheme in schemes]
         if found and all(key is not None for _, key in found):
             return [(scheme, key) for scheme, key in found if key is not None]
-    alone = [schemes[0] for schemes in alternatives if len(schemes) == 1 and schemes[0].get("kind") in _KINDS]
+    alone = [schemes[0] for schemes in alternatives if len(schemes) == 1 and _takes_key(schemes[0])]
     if "" not in keys or not alone:
         return ()
     return [(min(alone, key=_rank_scheme), keys[""])]
@@ -74,15 +81,17 @@ def explain_missing_key(tool: Tool, given: CredentialRef) -> str:
 
     It is empty if nothing is missing, as far as can be known.
     """
-    facts = tool.hints.get("openapi")
-    alternatives = facts.get("security", ()) if isinstance(facts, Mapping) else ()
+    alternatives = _list_alternatives(tool)
     # An empty alternative allows calls without a credential.
     if not alternatives or not all(
         schemes and all(one.get("kind") in _KINDS for one in schemes) for schemes in alternatives
     ):
         return ""
-    if (given == NO_CREDENTIAL or given.scheme == BEARER_KEY) and all(len(schemes) > 1 for schemes in alternatives):
-        parts = " and ".join(sorted(map(describe_key, alternatives[0])))
+    if word := find_challenge(tool):
+        return f"{_CHALLENGE[0]} {word}{_CHALLENGE[1]}" if given == NO_CREDENTIAL else ""
+    possible = [schemes for schemes in alternatives if all(map(_takes_key, schemes))]
+    if (given == NO_CREDENTIAL or given.scheme == BEARER_KEY) and all(len(schemes) > 1 for schemes in possible):
+        parts = " and ".join(sorted(map(describe_key, possible[0])))
         return f"{_KEYS_MISSING[0]} {make_visible(parts[:_MAX_PARTS])} {_KEYS_MISSING[1]}"
     return _KEY_MISSING if given == NO_CREDENTIAL else ""
 
@@ -102,17 +111,41 @@ def describe_key_place(scheme: Mapping[str, Json]) -> str:
     match scheme:
         case {"kind": "apiKey", "place": place}:
             return f"in the {place} {scheme.get('name', '')}"
-        case {"kind": "http", "scheme": "basic"}:
-            return "as Basic in the header Authorization"
-        case {"kind": "http", "scheme": word} if word != "bearer":
-            return f"as {word} in the header Authorization"
         case _:
-            return "as a Bearer token in the header Authorization"
+            word = _choose_word(scheme)
+            return f"as {'a Bearer token' if word == 'Bearer' else word} in the header Authorization"
+
+
+def find_challenge(tool: Tool) -> str:
+    """Return the scheme by which ``tool`` signs in if no key can satisfy any of its alternatives, else ``""``."""
+    alternatives = _list_alternatives(tool)
+    if any(all(map(_takes_key, schemes)) for schemes in alternatives):
+        return ""
+    words = (_choose_word(one) for schemes in alternatives for one in schemes)
+    return next((word for word in words if word.lower() in _CHALLENGES), "")
+
+
+def _list_alternatives(tool: Tool) -> Sequence[Sequence[Mapping[str, Json]]]:
+    facts = tool.hints.get("openapi")
+    return facts.get("security", ()) if isinstance(facts, Mapping) else ()
+
+
+def _choose_word(scheme: Mapping[str, Json]) -> str:
+    """Return the word before the key of ``scheme`` in the header Authorization."""
+    word = str(scheme.get("scheme", "")) if scheme.get("kind") == "http" else ""
+    if word in ("", "basic", "bearer") or not _SCHEME.fullmatch(word):
+        return "Basic" if word == "basic" else "Bearer"
+    return word
+
+
+def _takes_key(scheme: Mapping[str, Json]) -> bool:
+    """Return whether a key can satisfy ``scheme``: no certificate, no challenge, and nothing undefined."""
+    return scheme.get("kind") in _KINDS and _choose_word(scheme).lower() not in _CHALLENGES
 
 
 def _add_keys(request: Request, chosen: Sequence[tuple[Mapping[str, Json], Secret]], site: str) -> Request:
     # D-08: a tool can call another origin, which gets no key.
-    if not chosen or get_origin(request.url) != site:
+    if get_origin(request.url) != site:
         return request
     for scheme, key in chosen:
         request = _add_key(request, scheme, key.reveal())
@@ -129,12 +162,10 @@ def _add_key(request: Request, scheme: Mapping[str, Json], key: str) -> Request:
         case {"kind": "apiKey", "place": "query"}:
             mark = "&" if "?" in request.url else "?"
             return request._replace(url=f"{request.url}{mark}{quote(name, safe='')}={quote(key, safe='')}")
-        case {"kind": "http", "scheme": "basic"}:
-            return _set_header(request, "authorization", "Basic " + b64encode(key.encode()).decode())
         case {"kind": "http" | "oauth2" | "openIdConnect"}:
-            word = str(scheme.get("scheme", "bearer"))
-            word = word if word != "bearer" and _SCHEME.fullmatch(word) else "Bearer"
-            return _set_header(request, "authorization", f"{word} {key}")
+            word = _choose_word(scheme)
+            value = b64encode(key.encode()).decode() if word == "Basic" else key
+            return _set_header(request, "authorization", f"{word} {value}")
         case _:
             return request
 

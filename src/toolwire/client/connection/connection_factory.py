@@ -9,7 +9,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from toolwire.client.calls.api_keys import BEARER_KEY, choose_keys, describe_key
+from toolwire.client.calls.api_keys import BEARER_KEY, choose_keys, describe_key, find_challenge
 from toolwire.client.calls.grant_polling import GrantUser, MissingGrant
 from toolwire.client.calls.retry import RetryLimits
 from toolwire.client.calls.session import Session
@@ -446,6 +446,8 @@ class ConnectionFactory:
         if keys and (chosen := choose_keys(tool, keys)):
             schemes = ", ".join(describe_key(scheme) for scheme, _ in chosen)
             return self._add_headers(CredentialRef(schemes, self._find_credential().identity))
+        if "" in keys and find_challenge(tool):
+            return self._add_headers(NO_CREDENTIAL)
         return self._add_headers(self._find_credential() if "" in keys else self._find_stored_credential())
 
     def credential(self) -> CredentialRef:
