@@ -187,6 +187,10 @@ def test_origin_with_lookalike_letters_is_displayed_in_ascii(url: str, shown_as:
         ({"iban": "DE1\u0660\u0660"}, "careful: one number mixes digits of two scripts"),
         ({"to": "e" + "\u0301" * 20}, "12 hidden"),
         ({"to": "x\U0001d159"}, "1 hidden"),
+        ({"size": "5\u03bcm 10k\u03a9 \u0394x 2\u03c0r \u03bcm\u00b2 10k\u2126"}, ""),
+        ({"to": "\u03bcs\u03bf"}, "careful: one word mixes Greek and Latin letters"),
+        ({"to": "\u03bc\u0430x"}, "careful: one word mixes Cyrillic and Greek and Latin letters"),
+        ({"to": "\u03c0\u0430"}, "careful: one word mixes Cyrillic and Greek letters"),
         ({"to": ["\n\u041f\u0440\u0438\u0432\u0435\u0442, Ada\t\u0430"]}, ""),
         (
             {"to": "T\u30b7\u30e3\u30c4 AI\u6280\u8853 \u0665\u0660 \u5e745\u6708 \u00b5m e\u0301\u0302\u0303"},
@@ -200,6 +204,22 @@ def test_argument_that_looks_like_another_is_marked(arguments: dict[str, Json], 
     assert row.note == note
     assert ('data-hidden="yes"' in build_question_page(question, "t")) is bool(note)
     assert note in "\n".join(list_question(build_display_rows(question)))
+
+
+@pytest.mark.requirement("D-03")
+def test_long_argument_says_how_far_its_letters_were_checked() -> None:
+    words = "\u0434\u0430 " * 10_000
+    unchecked = "letters compared in the first 20,000 characters only"
+    for text, note in (
+        (words, f"30,000 characters, {unchecked}"),
+        ("\u0430da " + words, "30,004 characters, careful: one word mixes Cyrillic and Latin letters"),
+        ("\u0434 " + "x " * 30_000, "60,002 characters"),
+        ("x" * 19_990 + " d\u0430" + "a" * 90, "20,083 characters, careful: one word mixes Cyrillic and Latin letters"),
+    ):
+        call = Call(Tool(name="pay"), {"to": text})
+        question = Question(call, "https://a.example", "POST /pay", Approval.PER_CALL)
+        (row,) = [one for one in build_display_rows(question) if one.kind == "argument"]
+        assert row.note == note
 
 
 @pytest.mark.requirement("D-03")

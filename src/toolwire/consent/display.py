@@ -28,8 +28,6 @@ from .tool_facts import find_scopes
 _LONG_TEXT = 2_000
 OWN_PRINCIPAL = "me"
 """The name of a session's user who has no other name."""
-CAREFUL = "careful: "
-"""Begins the part of a note that warns about lookalike text in an argument."""
 ACTION = "what happens"
 """The label of the row that summarizes a call in one line."""
 
@@ -185,7 +183,7 @@ def _describe_text(name: str, value: Json) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     notes = [f"{len(text):,} characters"] if len(text) > _LONG_TEXT else []
     if mixed := describe_mixed_word(f"{name} {text}"):
-        notes.append(f"{CAREFUL}{mixed}")
+        notes.append(mixed)
     if unseen := count_hidden(text):
         notes.append(f"{unseen:,} hidden")
     return ", ".join(notes)

@@ -18,6 +18,12 @@ _PROGRAM = re.compile(
 _ALIKE = frozenset(
     {"ARMENIAN", "CHEROKEE", "COPTIC", "CYRILLIC", "FULLWIDTH", "GREEK", "LATIN", "LISU", "MATHEMATICAL"}
 )
+CAREFUL = "careful: "
+"""Begins the part of a note that warns about lookalike text in an argument."""
+_UNITS = frozenset("\u0394\u03a9\u03bc\u03c0")
+"""Greek letters in units and formulas, such as in 5μm: none of them looks like a Latin letter."""
+MAX_COMPARED = 20_000
+"""The characters of one argument whose words are compared: more would hold up the question."""
 _WORD = re.compile(r"\w+")
 _JSON_ESCAPE = re.compile(r"\\.")
 _MIXED_IN_JAPANESE = frozenset({"CJK", "HIRAGANA", "KATAKANA"})
@@ -59,18 +65,23 @@ def find_lookalike_warning(url: str) -> str:
 def describe_mixed_word(text: str) -> str:
     """Return what one word of ``text``, which may be JSON, mixes: letters of alphabets that look alike, or digits.
 
-    Return an empty text if there is no such word.
+    Only words that begin in the first ``MAX_COMPARED`` characters are compared; the return value says so if later ones
+    could mix them. It is empty if no word does.
     """
     if text.isascii():
         return ""
-    for word in _WORD.findall(_JSON_ESCAPE.sub(" ", text)):
-        if not word.isascii():
-            characters = set(word)
+    for match in _WORD.finditer(_JSON_ESCAPE.sub("  ", text)):
+        if match.start() >= MAX_COMPARED:
+            # The rest is shown in full as well, so the user must know that it was not compared.
+            is_plain = text[match.start() :].isascii()
+            return "" if is_plain else f"letters compared in the first {MAX_COMPARED:,} characters only"
+        if not match[0].isascii():
+            characters = set(match[0])
             scripts = _find_scripts(characters) & _ALIKE
-            if len(scripts) > 1:
-                return f"one word mixes {' and '.join(sorted(map(str.capitalize, scripts)))} letters"
+            if len(scripts) > 1 and _find_scripts(characters - _UNITS) & (_ALIKE - {"LATIN"}):
+                return f"{CAREFUL}one word mixes {' and '.join(sorted(map(str.capitalize, scripts)))} letters"
             if len({name(one).partition(" ")[0] for one in characters if one.isdecimal()}) > 1:
-                return "one number mixes digits of two scripts"
+                return f"{CAREFUL}one number mixes digits of two scripts"
     return ""
 
 

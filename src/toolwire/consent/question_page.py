@@ -38,14 +38,13 @@ from toolwire.framing.visible_text import make_visible, make_visible_json
 from .bounds_fields import ALWAYS, build_bounds_fields
 from .display import (
     ACTION,
-    CAREFUL,
     DisplayRow,
     build_display_rows,
     confirmation_text,
     find_unshown,
     needs_typed_confirmation,
 )
-from .origin_display import show_site
+from .origin_display import CAREFUL, show_site
 from .question_groups import DIFFERS
 
 PAGE_HEADERS: Final = (*build_page_headers(build_policy()), NO_STORE)
