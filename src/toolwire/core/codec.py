@@ -34,14 +34,18 @@ T = TypeVar("T")
 
 
 class Pending(NamedTuple):
-    """A call to run. ``reply(result, duration_ms)`` returns the response in the form that the request asked for."""
+    """A call to run. ``reply(result, duration_ms)`` returns the response in the form that the request asked for.
+
+    With ``as_event``, its body may go as the one event of a stream, to a client that takes streams and waits for long.
+    """
 
     call: Call
     reply: Callable[[Result, float], Response]
+    as_event: bool = False
 
 
 make_pending: Final = cast(
-    "Callable[[tuple[Call, Callable[[Result, float], Response]]], Pending]", MethodType(tuple.__new__, Pending)
+    "Callable[[tuple[Call, Callable[[Result, float], Response], bool]], Pending]", MethodType(tuple.__new__, Pending)
 )
 """Make a ``Pending`` from a tuple, in half the time of ``Pending(...)``: one is made for each call."""
 

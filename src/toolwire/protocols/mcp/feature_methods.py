@@ -264,7 +264,7 @@ def _build_pending(
 
     context = consent_question.add_input(envelope.read_trace(asked.params), asked.params)
     call: Call = make_call((reader, arguments, asked.request.id, context, ""))
-    return make_pending((call, reply))
+    return make_pending((call, reply, True))
 
 
 def _join_end(answer: dict[str, Json], fixed: bytes, server: Mapping[str, Json], end: bytes) -> bytes:

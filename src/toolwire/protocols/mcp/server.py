@@ -421,7 +421,7 @@ def _call_tool(calls: _Calls, asked: AskedMethod) -> Reading:
 
     call = make_call((tool, arguments, request.id, context, ""))
     streaming = None if is_plain else _find_streaming(asked, call, reply)
-    return make_pending((call, reply)) if streaming is None else streaming
+    return make_pending((call, reply, True)) if streaming is None else streaming
 
 
 def _read_long_call(calls: _Calls, asked: AskedMethod, arguments: Mapping[str, Json]) -> Reading:

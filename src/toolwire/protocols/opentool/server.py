@@ -192,7 +192,7 @@ def _build_pending(function: _ServedFunction, call: Call, id_: Id) -> Pending:
             )
         return _refuse_call(outcome, id_, function.form)
 
-    return make_pending((call, reply))
+    return make_pending((call, reply, False))
 
 
 def _build_stream(function: _ServedFunction, call: Call, id_: Id) -> Streaming:

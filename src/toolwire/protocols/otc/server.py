@@ -150,7 +150,7 @@ def _reader(catalog: Catalog, endpoint: _Endpoint) -> Reader:
         def reply(result: Result, duration_ms: float) -> Response:
             return call_response.respond(shape, schema, call_id, result, duration_ms)
 
-        return make_pending((call, reply))
+        return make_pending((call, reply, False))
 
     return read
 

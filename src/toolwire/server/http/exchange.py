@@ -34,6 +34,8 @@ class Exchange:
 
     receive: Any  # a Receive and a Send: attributes in one subclass, methods in the other
     send: Any
+    has_connection: bool = True
+    """Whether the response goes to a connection of its own, which a proxy may end if nothing is sent for long."""
 
     def take_body(self) -> bytes | None:
         """Return the body if all of it has arrived, else None."""

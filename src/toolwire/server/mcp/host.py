@@ -311,6 +311,8 @@ class InnerExchange(Exchange):
     ``take_piece`` gets each piece of a stream. ``response`` is the response, whose body is empty if it was a stream.
     """
 
+    has_connection = False
+
     def __init__(self, body: bytes, take_piece: Callable[[bytes], Awaitable[None]]) -> None:
         self.response: Response = Response(500, JSON_HEADERS)
         self._body: bytes | None = body

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import partial
 
 import anyio
 
 from toolwire.core.codec import Pending, Streaming
-from toolwire.core.http import Request
+from toolwire.core.http import EVENT_HEADERS, Headers, Request
 from toolwire.core.model import AFTER_START, Call, Problem, Progress, Result, Value
 from toolwire.core.toolbox import Notify, StartCall, ignore_progress
+from toolwire.framing import sse
 from toolwire.server.asking.confirmation import CONFIRMATION
 from toolwire.server.asking.inbox_waiters import InboxWaiter, InboxWaiters
 from toolwire.server.http.exchange import Exchange, Scope
@@ -57,6 +59,7 @@ class CallRunner:
         self._has_rare_headers = headers.find_own_host is not None or headers.has_inbox
         self._telemetry, self._idempotency = telemetry, idempotency
         self._observer: Observer | None = None
+        self._silences = _Silences()
 
     def observe_calls(self) -> None:
         """Take the telemetry providers of the process from now on, if it has some."""
@@ -71,7 +74,7 @@ class CallRunner:
         if self._waits is not None:
             self._waits.drain()
 
-    async def answer(
+    async def answer(  # noqa: C901, PLR0912 - in line: all calls pass
         self,
         scope: Scope,
         exchange: Exchange,
@@ -107,6 +110,8 @@ class CallRunner:
         began = 0.0 if is_unrevoked is None else asyncio.get_running_loop().time()
         if not call.key:  # a recorded call continues: the same call sent again gets its result
             exchange.cancel_on_disconnect()
+        if reading.as_event:
+            self._silences.watch(exchange, fields)
         try:
             result, duration = await (
                 self._run_waiting(exchange, call, protocol, arrival, is_unrevoked)
@@ -120,6 +125,7 @@ class CallRunner:
             return
         finally:
             exchange.ignore_disconnect()
+            body = self._silences.stop(exchange) if reading.as_event else None
         # D-38: as in a stream, who has lost their access learns of no result.
         is_slow = is_unrevoked is not None and asyncio.get_running_loop().time() - began >= CHECK_S
         if is_slow and is_unrevoked is not None and not await is_unrevoked():
@@ -131,8 +137,10 @@ class CallRunner:
             response = build_response(reading, call, result, duration)
         if call.tool.long:
             response = add_call_location(response, result, scope, request)
+        if body is not None:
+            await body.close(sse.write("message", response.body))
         # The fast way writes head and body at once; servers of other makers get ASGI messages.
-        if not exchange.try_send_response(response):
+        elif not exchange.try_send_response(response):
             await send_messages(scope, exchange.send, response)
 
     def _start_run(
@@ -192,7 +200,7 @@ async def _stream_call(
     call: then the client can ask for its result later. The same happens when ``is_unrevoked`` returns False, after a
     refusal. A problem before anything was sent is sent as a usual response with its own status.
     """
-    body = _StreamBody(scope, exchange, streaming)
+    body = _CallBody(scope, exchange, streaming)
 
     async def watch_disconnect() -> None:
         await wait_for_disconnect(exchange)
@@ -202,7 +210,7 @@ async def _stream_call(
         await asyncio.sleep(CHECK_S)
         while await is_unrevoked():  # noqa: ASYNC110 - a revocation elsewhere tells nobody
             await asyncio.sleep(CHECK_S)
-        if not body.is_over:
+        if not body.over.is_set():
             _report_revoked(streaming.call)
             with anyio.move_on_after(CHECK_S):  # its client may not read
                 await body.end(REVOKED, 0.0)
@@ -229,15 +237,15 @@ def _report_revoked(call: Call) -> None:
 
 
 class _StreamBody:
-    """The response of a call that streams, which begins with the first thing that is written."""
+    """A response that is a stream, which begins with the first thing that is written."""
 
-    def __init__(self, scope: Scope, exchange: Exchange, streaming: Streaming) -> None:
-        self._scope, self._exchange, self._streaming = scope, exchange, streaming
-        self._send = exchange.send
+    def __init__(self, exchange: Exchange, headers: Headers, opening: bytes, comment: bytes) -> None:
+        self._send, self._headers, self._opening, self._comment = exchange.send, headers, opening, comment
         self._lock, self._written = asyncio.Lock(), 0
         self.is_open: bool = False
         self.is_gone: bool = False
-        self.is_over: bool = False
+        self.over = asyncio.Event()
+        self.breaking: asyncio.Task[None] | None = None
 
     async def write(self, data: bytes) -> None:
         """Send ``data``, unless there is none or the client has gone."""
@@ -247,16 +255,43 @@ class _StreamBody:
             self._written += 1
             if not self.is_open:
                 self.is_open = True
-                start = {"type": "http.response.start", "status": 200, "headers": list(self._streaming.headers)}
+                start = {"type": "http.response.start", "status": 200, "headers": list(self._headers)}
                 await self._send(start)
-                await self._send({"type": "http.response.body", "body": self._streaming.opening, "more_body": True})
+                await self._send({"type": "http.response.body", "body": self._opening, "more_body": True})
             await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def close(self, data: bytes) -> None:
+        """Send ``data`` as the end of the stream."""
+        await self.write(data)
+        await self._send({"type": "http.response.body", "body": b""})
+
+    async def break_silence(self, silent_s: float = 0.0) -> None:
+        """Send a comment whenever the call has reported nothing for a while: proxies end a silent connection.
+
+        It has reported nothing for ``silent_s`` seconds so far.
+        """
+        while not self.over.is_set():
+            before = self._written
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.over.wait(), KEEP_ALIVE_S - silent_s)
+            if self._written == before and not self.over.is_set():
+                with suppress(OSError):  # servers of other makers raise it if the client has gone
+                    await self.write(self._comment)
+            silent_s = 0.0
+
+
+class _CallBody(_StreamBody):
+    """The response of a call that streams its progress."""
+
+    def __init__(self, scope: Scope, exchange: Exchange, streaming: Streaming) -> None:
+        super().__init__(exchange, streaming.headers, streaming.opening, streaming.comment)
+        self._scope, self._exchange, self._streaming = scope, exchange, streaming
 
     async def end(self, result: Result, duration: float) -> None:
         """Send how the call ended, unless the client has gone or the response is over."""
-        if self.is_over or self.is_gone:
+        if self.over.is_set() or self.is_gone:
             return
-        self.is_over = True
+        self.over.set()
         streaming = self._streaming
         # Nothing was sent yet, so the status can still say what went wrong.
         if isinstance(result, Problem) and result.kind not in AFTER_START and not self.is_open:
@@ -264,21 +299,56 @@ class _StreamBody:
         elif streaming.answer is not None and not self.is_open:
             await send_response(self._scope, self._exchange, streaming.answer(result, duration))
         else:
-            await self.write(build_stream_end(streaming, result, duration))
-            await self._send({"type": "http.response.body", "body": b""})
+            await self.close(build_stream_end(streaming, result, duration))
 
     async def write_progress(self, progress: Progress) -> None:
         """Send one Progress in the format of the protocol."""
-        if not self.is_over:
+        if not self.over.is_set():
             await self.write(self._streaming.frame(progress))
 
-    async def break_silence(self) -> None:
-        """Send a comment whenever the call has reported nothing for a while: proxies end a silent connection."""
-        while True:
-            before = self._written
-            await asyncio.sleep(KEEP_ALIVE_S)
-            if self._written == before and not self.is_over:
-                await self.write(self._streaming.comment)
+
+class _Silences:
+    """Begins the responses to silent calls as event streams, which end with the result of the call.
+
+    One timer serves all calls, so one that ends soon costs an entry in a dictionary.
+    """
+
+    # I-32
+
+    def __init__(self) -> None:
+        self._waiting: dict[Exchange, tuple[float, Mapping[bytes, bytes]]] = {}  # the oldest first
+        self._begun: dict[Exchange, _StreamBody] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The event loop with the timer, if one is set."""
+
+    def watch(self, exchange: Exchange, fields: Mapping[bytes, bytes]) -> None:
+        """Begin the response of ``exchange``, whose request has ``fields``, unless ``stop`` is called before."""
+        loop = asyncio.get_running_loop()
+        self._waiting[exchange] = loop.time() + KEEP_ALIVE_S, fields
+        if loop is not self._loop:
+            self._loop = loop
+            loop.call_later(KEEP_ALIVE_S, self._begin_streams, loop)
+
+    def stop(self, exchange: Exchange) -> _StreamBody | None:
+        """Return the body of ``exchange`` if its response has begun. It gets no more comments."""
+        if self._waiting.pop(exchange, None) is not None:
+            return None
+        body = self._begun.pop(exchange, None)
+        if body is not None:
+            body.over.set()
+        return body
+
+    def _begin_streams(self, loop: asyncio.AbstractEventLoop) -> None:
+        while self._waiting:
+            exchange, (due, fields) = next(iter(self._waiting.items()))
+            if due > loop.time():
+                loop.call_at(due, self._begin_streams, loop)
+                return
+            del self._waiting[exchange]
+            if exchange.has_connection and b"text/event-stream" in fields.get(b"accept", b"").lower():
+                body = self._begun[exchange] = _StreamBody(exchange, EVENT_HEADERS, b"", sse.COMMENT)
+                body.breaking = loop.create_task(body.break_silence(KEEP_ALIVE_S))
+        self._loop = None
 
 
 def _build_arrival(request: Request, scope: Scope) -> Arrival:
