@@ -1,9 +1,10 @@
-"""Define the rules of OAuth as values and functions: what may be requested, what is granted, when a token is valid.
+"""Define OAuth's rules as values and functions: what can be requested, what is granted, and when a token is valid.
 
-This room is pure: it imports ``core`` and ``framing`` only. Clocks, randomness and responses come in as arguments.
+This room has no side effects, and imports only ``core`` and ``framing``. Clocks, randomness and responses are
+arguments.
 
 Rules:
-- URLs of other parties are compared as text; nothing is normalised before a comparison.
+- Other parties' URLs are compared as text, without any normalisation.
 - An expected refusal is an ``OAuthError``, with the error codes of the OAuth specifications.
 """
 

@@ -1,7 +1,7 @@
 """Get, refresh and revoke tokens as a client, with the authorization code grant.
 
 Rules:
-- Nothing of a response is used before its state and issuer are checked.
+- No part of a response is used before its state and issuer are checked.
 - A refresh token is sent only to the token endpoint that issued it, or the refresh endpoint declared with it on the
   same origin. Both are stored with it.
 """
@@ -94,15 +94,15 @@ def start_sign_in(
 
 
 def push_sign_in(started: StartedSignIn) -> Flow[StartedSignIn | Problem]:
-    """Return ``started`` with its request pushed, if its server takes no other; else as it is.
+    """Return ``started`` with its request pushed if the server requires that, or else unchanged.
 
-    The URL for the browser then names the request, and holds nothing else of it.
+    The browser's URL then contains only a reference to the request.
     """
     # AC-06, RFC 9126
     server = started.target.server
     if not server.pushed_url:
         return started
-    # After a page with a query of its own, which is not part of the request.
+    # after a page that has its own query, which is not part of the request
     own = started.url[len(server.authorization_url) + 1 :]
     response = yield from fetch(build_form_request(server.pushed_url, started.identity, dict(parse_qsl(own))))
     if isinstance(response, Problem):
@@ -194,7 +194,7 @@ def renew_credential(old: Credential, now: float, prover: Prover | None = None) 
 def revoke_credential(old: Credential) -> Flow[bool]:
     """Return whether the server revoked the tokens: the refresh token first, then the access token.
 
-    A server that revokes no access tokens, because they say themselves how long they are valid, is done with the first.
+    If a server does not revoke access tokens, because they contain their own expiry, only the refresh token is revoked.
     """
     # AC-12
     if not old.revocation_url:

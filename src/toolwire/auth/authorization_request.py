@@ -31,7 +31,7 @@ class AuthorizationRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupportedScopes:
-    """The scopes of a server; ``defaults`` are for a client that requests none. ``drop_unknown`` ignores others."""
+    """A server's scopes. ``defaults`` are for a client that requests none. ``drop_unknown`` ignores unknown scopes."""
 
     resource: str
     scopes: Collection[str]
@@ -79,7 +79,7 @@ def read_authorization_request(
 
 
 def build_response_url(redirect_uri: str, issuer: str, state: str, members: dict[str, str]) -> str:
-    """Return the URL that takes ``members``, the issuer and the state back to the client."""
+    """Return the URL that sends ``members``, the issuer and the state back to the client."""
     # AS-06
     pairs = {**members, "iss": issuer, **({"state": state} if state else {})}
     return redirect_uri + ("&" if "?" in redirect_uri else "?") + urlencode(pairs)

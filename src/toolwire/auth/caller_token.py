@@ -1,9 +1,10 @@
-"""Check the signed tokens (JWT) of callers.
+"""Check callers' signed tokens (JWT).
 
 Rules:
-- The keys decide which algorithms are accepted, not the token: a shared secret HS256 only, public keys never HS256.
+- The keys decide which algorithms are accepted, not the token. A shared secret accepts only HS256, public keys never
+  HS256.
 - ``none``, encrypted tokens, ``crit`` and keys that are too short are refused.
-- A token that is bound to the key of its client (DPoP) is refused: it must not work without the proof.
+- A token that is bound to its client's key (DPoP) is refused, because it must not work without the proof.
 - A token never appears in a Problem.
 """
 # D-26
@@ -52,9 +53,10 @@ _UNREADABLE = (JoseError, ValueError, TypeError, KeyError, AttributeError, Recur
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedClaims:
-    """The claims that a token for this server must have.
+    """The claims that a token for this server must contain.
 
-    An empty ``issuer`` accepts any. ``audience`` is the name of this server. ``leeway_s`` is how far clocks may differ.
+    An empty ``issuer`` accepts any issuer. ``audience`` is this server's name. ``leeway_s`` is how far clocks can
+    differ.
     """
 
     issuer: str = ""
@@ -64,16 +66,16 @@ class ExpectedClaims:
 
 @dataclass(frozen=True, slots=True)
 class Keyring:
-    """The keys that tokens may be signed with. ``is_shared`` is true for a secret that the caller has too."""
+    """The keys that can sign tokens. ``is_shared`` is true for a secret that the caller also has."""
 
     keys: tuple[Key, ...] = field(repr=False)
     is_shared: bool = False
 
 
 class CallerToken(NamedTuple):
-    """A valid token: the name of its caller, its scopes, its end in seconds since 1970, and its OAuth client if any.
+    """A valid token: its caller's name, its scopes, its expiry in seconds since 1970, and its OAuth client if any.
 
-    ``claims`` are all that it says.
+    ``claims`` contains all of its claims.
     """
 
     name: str
@@ -84,7 +86,7 @@ class CallerToken(NamedTuple):
 
 
 class UnknownKey(NamedTuple):
-    """The token names a key that is not in the keyring. A newer keyring may have it."""
+    """The token names a key that is not in the keyring. A newer keyring might contain it."""
 
     problem: Problem
 
@@ -101,7 +103,7 @@ def read_secret(secret: bytes) -> Keyring:
 
 
 def read_jwks(data: bytes) -> Keyring | Problem:
-    """Return the public keys of a JWK Set that can check signatures; those of other sorts are left out."""
+    """Return a JWK Set's public keys that can verify signatures. Other keys are left out."""
     document = jsontext.read(data)
     entries = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(entries, list) or len(entries) > MAX_KEYS:
@@ -209,11 +211,11 @@ def _read_claims(claims: Mapping[str, Json], keyring: Keyring, expected: Expecte
 
 
 def _refuse_bound(confirmation: Json) -> Problem | None:
-    """Return the refusal of a token that is good only with a proof for each request, which this server does not check.
+    """Return the refusal of a token that needs a proof in each request, which this server does not check.
 
-    A token that is bound to a certificate is not one: a proxy in front checks that certificate.
+    A token that is bound to a certificate is accepted, because a proxy in front checks the certificate.
     """
-    # RFC 9449, 7.2: accepted as a bearer token, it would be as good as one to who stole it.
+    # RFC 9449, 7.2: if it were accepted as a bearer token, a thief could use it.
     if not isinstance(confirmation, dict) or "jkt" not in confirmation:
         return None
     return _refuse("it is bound to a key (DPoP), and this server accepts only bearer tokens")
@@ -238,14 +240,14 @@ def _is_for_audience(audience: Json, own: str, keyring: Keyring) -> bool:
 
 
 def _read_name(claims: Mapping[str, Json], text: bytes) -> str:
-    """Return the name of the caller. A token without a name is a caller of its own.
+    """Return the caller's name. A token without a name is a separate caller.
 
-    A digest stands for a name that is too long, or that cannot be printed.
+    A digest replaces a name that is too long or cannot be printed.
     """
     for claim in ("sub", "client_id", "azp"):
         name = claims.get(claim)
         if isinstance(name, str) and name:
-            # Never the next claim instead: it names the app, which is another caller.
+            # Never use the next claim instead. It names the app, which is a different caller.
             is_plain = len(name) <= _MAX_NAME and name.isprintable()
             return (
                 f"jwt:{name}" if is_plain else f"jwt-{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
@@ -254,7 +256,7 @@ def _read_name(claims: Mapping[str, Json], text: bytes) -> str:
 
 
 def _read_client(claims: Mapping[str, Json]) -> str:
-    """Return the OAuth client of a token: the claim of RFC 9068, or that of OpenID Connect."""
+    """Return a token's OAuth client, from the claim of RFC 9068 or of OpenID Connect."""
     found = (claims.get(claim) for claim in ("client_id", "azp"))
     return next((name for name in found if isinstance(name, str) and 0 < len(name) <= _MAX_NAME), "")
 

@@ -17,7 +17,7 @@ _MAX_CHARACTERS = 8_192
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Challenge:
-    """One challenge: its scheme in lower case, and its parameters by name in lower case; of a name twice, the first."""
+    """One challenge: its lower-case scheme, and its parameters by lower-case name (the first counts)."""
 
     scheme: str
     parameters: Mapping[str, str]
@@ -30,7 +30,7 @@ def write_challenge(scheme: str, parameters: Mapping[str, str]) -> str:
 
 
 def read_challenges(values: Iterable[str]) -> tuple[Challenge, ...]:
-    """Return the challenges of all ``WWW-Authenticate`` fields; what cannot be read ends its field."""
+    """Return the challenges of all ``WWW-Authenticate`` fields. A field is read up to its first error."""
     # AC-01
     return tuple(challenge for value in values for challenge in _read_field(value[:_MAX_CHARACTERS]))
 

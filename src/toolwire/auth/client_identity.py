@@ -17,7 +17,7 @@ from .client_metadata import read_document_url
 from .metadata_discovery import AuthorizationServerMetadata
 from .request_parameters import OAuthError
 
-if TYPE_CHECKING:  # only the extra brings what it needs
+if TYPE_CHECKING:  # only the extra installs its requirements
     from .client_key import ClientKey
 
 DOCUMENT_PATH = "/.well-known/oauth-client.json"
@@ -48,10 +48,10 @@ class ClientIdentity:
 
 
 def resolve_document_url(url: str, *, loopback: bool = False) -> str:
-    """Return the address of our metadata document: ``url``, at the usual place where it is only an origin.
+    """Return the URL of our metadata document: ``url``, with the usual path if it is only an origin.
 
     Raises:
-        DefinitionError: no authorization server would take a document from there.
+        DefinitionError: no authorization server would accept a document from there.
     """
     # OQ-11, AS-16
     bare = url.rstrip("/")
@@ -63,14 +63,14 @@ def resolve_document_url(url: str, *, loopback: bool = False) -> str:
 
 
 def write_document(address: str) -> Mapping[str, Json]:
-    """Return the metadata document that is to be read at ``address``, which is our name for every server."""
+    """Return the metadata document for ``address``, which is our client ID at every server."""
     # XL-113
     origin = get_origin(address)
     return {"client_id": address, "client_uri": origin, **write_metadata(LOOPBACK_REDIRECTS)}
 
 
 def write_metadata(redirect_uris: Sequence[str], more_grants: Sequence[str] = ()) -> Mapping[str, Json]:
-    """Return the metadata of a program on the machine of a user, which cannot keep a secret."""
+    """Return the metadata of a program on a user's machine, which cannot keep a secret."""
     return {
         "client_name": "toolwire",
         "application_type": "native",
@@ -89,9 +89,9 @@ def identify_client(
     document_url: str = "",
     grants: Sequence[str] = (),
 ) -> Flow[ClientIdentity | Problem]:
-    """Return who we are there: as configured, else our metadata document, else newly registered.
+    """Return our identity there: the configured one, or else our metadata document, or else a new registration.
 
-    ``grants`` are those that a registration has to name beside the usual ones.
+    ``grants`` are grant types that a registration must name in addition to the usual ones.
     """
     # AC-04, XL-113
     if configured is not None:

@@ -1,4 +1,4 @@
-"""Sign the assertions by which a client proves who it is (RFC 7523, section 2.2)."""
+"""Sign the assertions with which a client proves its identity (RFC 7523, section 2.2)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ except ModuleNotFoundError as _error:
     ) from _error
 
 LIFETIME_S = 60
-"""For how many seconds an assertion is valid: long enough for one request."""
+"""How long an assertion is valid, in seconds. This is enough for one request."""
 _MAX_CHARACTERS = 32_768
 _MIN_RSA_CHARS = 342  # of base64: 2,048 bits
 _Private: TypeAlias = ECKey | RSAKey
@@ -26,10 +26,10 @@ _UNREADABLE = (JoseError, ValueError, TypeError, KeyError, AttributeError)
 
 
 class ClientKey:
-    """The private key of a client: P-256 signs with ES256, RSA with RS256. ``text`` is PEM or a JWK.
+    """A client's private key. P-256 signs with ES256, and RSA with RS256. ``text`` is PEM or a JWK.
 
     Raises:
-        DefinitionError: ``text`` is no private key of these sorts, or RSA with fewer than 2,048 bits.
+        DefinitionError: ``text`` is not a private key of these kinds, or is an RSA key with fewer than 2,048 bits.
     """
 
     def __init__(self, text: str) -> None:
@@ -39,7 +39,7 @@ class ClientKey:
         return f"ClientKey({self._algorithm})"
 
     def sign(self, client_id: str, audience: str, now: float, unique_id: str) -> Secret:
-        """Return a proof for ``audience`` alone, valid for a minute from ``now``; ``unique_id`` is new each time."""
+        """Return a proof for ``audience`` only, valid for a minute from ``now``. ``unique_id`` must be unique."""
         issued = int(now)
         claims = {
             "iss": client_id,
@@ -49,7 +49,7 @@ class ClientKey:
             "exp": issued + LIFETIME_S,
             "jti": unique_id,
         }
-        # A server finds a key by its kid: one that the server did not register would hide the key.
+        # A server finds a key by its kid. An unregistered kid would hide the key.
         kid = self._key.kid
         header = {"typ": "JWT", "alg": self._algorithm, **({"kid": kid} if kid else {})}
         return Secret(jwt.encode(header, claims, self._key, algorithms=[self._algorithm]))
@@ -69,7 +69,7 @@ def _read_key(text: str) -> tuple[_Private, str]:
 
 
 def _import_key(text: str) -> _Private | None:
-    """Return the key in ``text``; errors of the library are dropped, as they may show a part of it."""
+    """Return the key in ``text``. The library's errors are dropped, because they can contain a part of the key."""
     data = jsontext.read(text.encode()) if text.startswith("{") else text
     if not isinstance(data, dict | str):
         return None

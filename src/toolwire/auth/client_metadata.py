@@ -1,4 +1,4 @@
-"""What an app says about itself: Client ID Metadata Documents and dynamic registrations (RFC 7591), checked alike."""
+"""Check what an app says about itself, in Client ID Metadata Documents and dynamic registrations (RFC 7591)."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _MAX_AGE = re.compile(r"(?:^|,)\s*max-age\s*=\s*\"?([0-9]{1,10})", re.IGNORECASE
 
 
 def is_document_url(client_id: str) -> bool:
-    """Return whether ``client_id`` says to be the URL of a document rather than a name we gave."""
+    """Return whether ``client_id`` is a document's URL rather than a name that we assigned."""
     return client_id.startswith(("https://", "http://"))
 
 
 def read_document_url(url: str, *, loopback: bool) -> str | OAuthError:
-    """Return ``url`` if a metadata document may be there; http only on ``loopback``, for development."""
+    """Return ``url`` if a metadata document can be there. HTTP is allowed only on ``loopback``, for development."""
     # AS-16
     if _URL.fullmatch(url) is None:
         return invalid_client("client_id is not a URL that a metadata document may have.")
@@ -48,7 +48,7 @@ def read_document_url(url: str, *, loopback: bool) -> str | OAuthError:
 
 
 def read_document(url: str, response: Response | Problem) -> Client | OAuthError:
-    """Return the client whose metadata document at ``url`` came as ``response``."""
+    """Return the client in ``response``, the metadata document at ``url``."""
     # AS-16, XL-114
     data = _read_object(response)
     if isinstance(data, str):
@@ -64,7 +64,7 @@ def read_document(url: str, response: Response | Problem) -> Client | OAuthError
 
 
 def _read_object(response: Response | Problem) -> Mapping[str, Json] | str:
-    """Return the object that came, or what is wrong with it."""
+    """Return the received object, or what is wrong with it."""
     if isinstance(response, Problem):
         return "could not be fetched"
     if response.status != 200:
@@ -118,7 +118,7 @@ def _read_redirects(given: Json) -> tuple[str, ...] | OAuthError:
 
 
 def cache_lifetime_s(response: Response) -> float:
-    """Return for how long a document may be used again: what it says itself, from a minute to a day."""
+    """Return how long a document can be reused, in seconds: as its response says, from a minute to a day."""
     # AS-16
     control = get_header(response.headers, b"cache-control").lower()
     if "no-store" in control or "no-cache" in control:

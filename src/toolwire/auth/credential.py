@@ -31,7 +31,7 @@ def name_as(account: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenSet:
-    """The tokens of a token endpoint. ``expires_at`` is None if the response has no lifetime."""
+    """A token endpoint's tokens. ``expires_at`` is None if the response contains no lifetime."""
 
     access: Secret
     refresh: Secret | None = None
@@ -73,23 +73,23 @@ class Credential:
     base: str = ""
 
     def is_for(self, url: str) -> bool:
-        """Return whether a request for ``url`` may carry it."""
+        """Return whether a request to ``url`` may contain the credential."""
         return is_covered_by(self.resource, url) or (bool(self.base) and is_covered_by(self.base, url))
 
     @property
     def account(self) -> str:
-        """The user's name for the account, or ``""`` for the one without a name."""
+        """The user's name for the account, or ``""`` for the unnamed account."""
         return self.principal.removeprefix(_ACCOUNT) if self.principal.startswith(_ACCOUNT) else ""
 
     @property
     def storage_name(self) -> str:
-        """The name in the store: the same for each sign-in of one user with one client."""
+        """The name in the store. It is the same for every sign-in of one user with one client."""
         # AC-10
         parts = (self.kind, self.issuer, self.client_id, self.resource, self.principal)
         return sha256(json.dumps(parts).encode()).hexdigest()
 
     def with_tokens(self, tokens: TokenSet) -> Credential:
-        """Return the credential with newer tokens; what they do not say stays as it was."""
+        """Return the credential with newer tokens. Values that they do not contain stay the same."""
         return replace(
             self,
             access=tokens.access,
@@ -113,7 +113,7 @@ def write_credential(credential: Credential) -> tuple[dict[str, Any], dict[str, 
 
 
 def read_credential(plain: dict[str, Any], secrets: dict[str, Any]) -> Credential | None:
-    """Return the credential that ``write_credential`` wrote, None where that is damaged."""
+    """Return the credential that ``write_credential`` wrote, or None if it is damaged."""
     known = {each.name for each in fields(Credential)}
     try:
         values: dict[str, Any] = {name: value for name, value in plain.items() if name in known}

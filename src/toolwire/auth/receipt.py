@@ -1,11 +1,11 @@
-"""Sign and verify receipts: a receipt is the proof that a user decided about one call, as a detached JWS.
+"""Sign and verify receipts. A receipt proves, as a detached JWS, that a user decided about one call.
 
-The payload does not travel (RFC 7515, appendix F). It is the binding of the call, and who verifies builds it from what
-is known there, so that nothing that a receipt says about its call is believed.
+The payload is not sent (RFC 7515, appendix F). It is the call's binding. The verifier builds it from its own knowledge,
+so that it never trusts what a receipt says about its call.
 
 Rules:
 - The algorithm is Ed25519 (RFC 9864), and no receipt chooses another. A header with any other member is refused.
-- A key is found by its id only, among those that somebody put there. Keys and URLs in a receipt are not followed.
+- A key is found only by its ID, among the configured keys. Keys and URLs in a receipt are ignored.
 - Times and nonces are arguments.
 """
 # CC-06
@@ -38,7 +38,7 @@ MAX_KEYS: Final = 1_000
 VALID_S: Final = 300.0
 """How many seconds a receipt is valid at most."""
 LEEWAY_S: Final = 30.0
-"""How many seconds the clock of a server may have gone back since it named the end of a receipt."""
+"""How far a server's clock can have gone back since it set a receipt's expiry, in seconds."""
 
 _CURVE: Final = "Ed25519"
 _MEMBERS: Final = frozenset({"alg", "typ", "kid", "iat", "exp", "shown"})
@@ -49,11 +49,11 @@ _UNREADABLE: Final = (JoseError, ValueError, TypeError, KeyError, AttributeError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiptBinding:
-    """What a receipt is about. If one member differs, the signature does not match.
+    """The content that a receipt signs. If one member differs, the signature does not match.
 
     ``audience`` is the host and port that the client called, ``principal`` the caller as the server names it, ``tool``
     the id of the tool at the server. ``definition`` is the digest of the tool's definition there, ``arguments`` that of
-    ``digest_arguments``. ``nonce`` is the server's word, which it accepts once.
+    ``digest_arguments``. ``nonce`` is the server's one-time token.
     """
 
     audience: str
@@ -79,9 +79,9 @@ class ReceiptHeader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReceiptKeys:
-    """The public keys that receipts are accepted from, by their ids.
+    """The public keys whose receipts are accepted, by key ID.
 
-    ``owners`` has the principal of a key that has one: it signs for this principal alone.
+    ``owners`` maps a key to its principal. Such a key signs only for this principal.
     """
 
     keys: Mapping[str, OKPKey] = field(repr=False)
@@ -96,10 +96,10 @@ class ReceiptKey:
     """A key that signs receipts. Its ID is its thumbprint (RFC 7638)."""
 
     def __init__(self, jwk: Mapping[str, Json] | None = None) -> None:
-        """Make a new key, or take that of ``jwk``, which is secret.
+        """Create a new key, or use the key in ``jwk``, which is secret.
 
         Raises:
-            ValueError: ``jwk`` is no private Ed25519 key.
+            ValueError: ``jwk`` is not a private Ed25519 key.
         """
         try:
             key = OKPKey.generate_key(_CURVE) if jwk is None else OKPKey.import_key(_pick(jwk, "kty", "crv", "x", "d"))
@@ -128,12 +128,12 @@ class ReceiptKey:
 
 def digest_arguments(arguments: Mapping[str, Json]) -> str:
     """Return the SHA-256 of ``arguments`` as JSON: names sorted, no spaces, whole numbers without a fraction."""
-    # One protocol sends 1.0 where another sends 1, and they mean the same.
+    # One protocol sends 1.0 where another sends 1. They mean the same.
     return sha256(jsontext.write_canonical(_normalize(arguments))).hexdigest()
 
 
 def read_receipt_keys(data: bytes) -> ReceiptKeys | Problem:
-    """Return the Ed25519 keys of a JWK Set; others are left out. A member ``principal`` names the owner of a key."""
+    """Return a JWK Set's Ed25519 keys. Others are left out. The member ``principal`` names a key's owner."""
     document = jsontext.read(data)
     entries = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(entries, list) or len(entries) > MAX_KEYS:

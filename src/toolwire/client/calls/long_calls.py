@@ -1,11 +1,11 @@
-"""Read, wait for and cancel calls that go on at the server when their caller leaves.
+"""Read, wait for and cancel calls that continue on the server when their caller disconnects.
 
 Rules:
-- Only reading is repeated, never the call. What the user approved covers it, because each request is built here from
-  the id of the call, and goes to the origin of the server and to no other.
-- The pace is the server's, and never faster than four times a second. Without a word from the server, or without a
-  change, the waits grow to five seconds.
-- Waiting ends with the time that the caller has, whatever the server says. The call goes on, and its id is in the
+- Only reads are repeated, never the call. The user's approval covers them, because each request is built here from the
+  call's ID and goes only to the server's origin.
+- The server sets the pace, at most four times a second. Without its advice or without a change, the pauses grow to five
+  seconds.
+- Waiting ends when the caller's time is over, whatever the server says. The call continues, and its ID is in the
   result.
 """
 # LC-05
@@ -28,14 +28,14 @@ from toolwire.framing.jsontext import get_object
 T = TypeVar("T")
 
 MAX_WAIT_S: Final = 7 * 86_400.0
-"""The longest wait for one call in seconds."""
+"""The longest wait for one call, in seconds."""
 MAX_LISTED: Final = 1_000
 _MIN_PAUSE_S: Final = 0.25
 _MAX_PAUSE_S: Final = 5.0
 _GROWTH: Final = 1.3
 _FIRST_WAIT_S: Final = 1.0
 _MAX_WAIT_S: Final = 20.0
-_SERVER_WAITED_S: Final = 0.9  # after so long the server has waited for a change itself, and is asked again soon
+_SERVER_WAITED_S: Final = 0.9  # after this time, the server itself has waited for a change, so it is polled again soon
 _MAX_ASKED_PAUSE_S: Final = 300.0  # MAX_PAUSE_S of the drivers is longer
 _FAILING_S: Final = 30.0
 _PATIENT_FAILING_S: Final = 600.0
@@ -46,11 +46,11 @@ _NO_METHODS = "Long calls are not available: the protocol of this connection doe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitLimits:
-    """For how many seconds a caller waits for a call to end. ``clock`` returns seconds and never goes back.
+    """How long a caller waits for a call to end, in seconds. ``clock`` returns seconds and never goes back.
 
-    If a server wants no question for longer than is left, the waiting ends at once. With ``is_patient`` it goes on,
-    with a question every five minutes, and also while the server cannot be reached for up to ten minutes. A server that
-    can is asked to wait up to ``server_wait_s`` seconds for a change.
+    If a server asks not to be polled for longer than the remaining time, the wait ends at once. With ``is_patient``, it
+    continues with a poll every five minutes, even if the server cannot be reached for up to ten minutes. If the server
+    supports it, it is asked to wait up to ``server_wait_s`` seconds for a change.
     """
 
     total_s: float
@@ -60,7 +60,7 @@ class WaitLimits:
 
 
 class LongCall:
-    """One long call at ``peer``: its id, and its tool if that is known. ``can_ask``: the server may ask the user."""
+    """One long call at ``peer``: its ID, and its tool if known. ``can_ask`` means that the server can ask the user."""
 
     __slots__ = ("_answered", "_codec", "_has_read", "_peer", "id", "tool")
 
@@ -74,15 +74,15 @@ class LongCall:
 
     @property
     def needs_tool(self) -> bool:
-        """Whether the server must say which tool it is before it may ask the user something."""
+        """Whether the server must name the tool before it can ask the user."""
         return self._answered is not None and self.tool is None and not self._has_read
 
     def read(self, wait_s: float = 0.0) -> Flow[CallReading | Problem]:
-        """Return how the call stands, perhaps after a change, or after about ``wait_s`` seconds."""
+        """Return the call's status, at once or after a change, at the latest after about ``wait_s`` seconds."""
         methods = self._codec.long_calls
         if methods is None:
             return _build_no_methods()
-        # A user is told which call asks, so nothing is asked before the tool of the call is known.
+        # The user is told which call asks, so nothing is asked before the call's tool is known.
         answered = None if self.needs_tool else self._answered
         flow = methods.read(self._peer, self.tool, self.id, wait_s, answered)
         reading = yield from _guard_origin(flow, self._peer)
@@ -93,16 +93,16 @@ class LongCall:
         return reading
 
     def cancel(self) -> Flow[Problem | None]:
-        """Ask to cancel the call, and return a Problem if the server refuses. The call may end otherwise meanwhile."""
+        """Ask the server to cancel the call. Return a Problem if it refuses. The call can end by itself meanwhile."""
         methods = self._codec.long_calls
         if methods is None:
             return _build_no_methods()
         return (yield from _guard_origin(methods.cancel(self._peer, self.id), self._peer))
 
     def wait(self, limits: WaitLimits, retry_after_s: float | None = None) -> Flow[Result]:
-        """Return the result of the call when it is over, or why there is none yet. Changes are passed on as progress.
+        """Return the call's result when it is over, or why there is none yet. Changes are reported as progress.
 
-        ``retry_after_s`` is the pause that the server asked for when it took the call.
+        ``retry_after_s`` is the pause that the server requested when it accepted the call.
         """
         watcher = CallWatcher(self, limits, retry_after_s)
         while True:
@@ -116,9 +116,9 @@ class LongCall:
 
 
 class CallWatcher:
-    """Follows one call from change to change, until it is over or the time of ``limits`` is.
+    """Follows one call from change to change, until the call or the time of ``limits`` is over.
 
-    It waits before the first reading only if the server asked for that when it took the call.
+    It waits before the first read only if the server requested that when it accepted the call.
     """
 
     __slots__ = ("_call", "_pace", "_status", "_stopwatch", "limits")
@@ -132,11 +132,11 @@ class CallWatcher:
 
     @property
     def is_over(self) -> bool:
-        """Whether the last status that was read is that of the end."""
+        """Whether the last status is final."""
         return self._status is not None and self._status.is_over
 
     def find_change(self) -> Flow[CallStatus | Problem]:
-        """Return the next status that differs from the one before, or why there is none."""
+        """Return the next status that differs from the previous one, or why there is none."""
         stopwatch, pace = self._stopwatch, self._pace
         while True:
             delay_s, left_s = pace.find_delay_s(), stopwatch.find_left_s()
@@ -170,7 +170,7 @@ def list_calls(codec: Codec, peer: Peer, limit: int, cursor: str = "") -> Flow[C
 
 
 def find_call_id(result: Result) -> str:
-    """Return the id of the call that goes on after ``result``, or ``""`` if it does not."""
+    """Return the ID of the call that continues after ``result``, or ``""`` if the call is over."""
     if not isinstance(result, Problem) or result.kind is not Kind.ACCEPTED:
         return ""
     id_ = get_object(result.details, "call").get("id")
@@ -189,12 +189,12 @@ def read_end(status: CallStatus) -> Result:
 
 
 def show_id(id_: str) -> str:
-    """Return ``id_`` for a message. The id of a call of a foreign API is a URL, whose query may hold a secret."""
+    """Return ``id_`` for a message. The ID of another API's call is a URL, whose query can contain a secret."""
     return show_url(id_) if "/" in id_ else id_
 
 
 def build_foreign_call(url: str, home: str) -> Problem:
-    """Return the Problem of a call whose status is said to be at another origin."""
+    """Return the Problem of a call whose status URL is at another origin."""
     text = (
         f"The call's status URL is at {get_origin(url) or show_url(url)}, not at {get_origin(home)}, so "
         "it was not read."
@@ -203,7 +203,7 @@ def build_foreign_call(url: str, home: str) -> Problem:
 
 
 def _guard_origin(flow: Flow[T], peer: Peer) -> Flow[T]:
-    """Run ``flow``, whose requests may only go to the origin of ``peer`` or to one that the user allowed."""
+    """Run ``flow``, whose requests may go only to the peer's origin or to an origin that the user allowed."""
 
     def check(step: Request | Listen) -> Request | Listen | Problem:
         url = (step.request if isinstance(step, Listen) else step).url
@@ -215,7 +215,7 @@ def _guard_origin(flow: Flow[T], peer: Peer) -> Flow[T]:
 
 
 def prefer_async(request: Request) -> Request:
-    """Return ``request`` with the wish that the server takes a long call and answers at once (RFC 7240)."""
+    """Return ``request`` with the preference that the server accepts a long call and responds at once (RFC 7240)."""
     return request._replace(headers=(*request.headers, _PREFER))
 
 
@@ -223,7 +223,7 @@ _PREFER = (b"prefer", b"respond-async")
 
 
 class _Stopwatch:
-    """Counts the seconds of ``limits`` that are left. Pauses count in full, also where a clock stands still."""
+    """Counts the remaining seconds of ``limits``. Pauses count in full, even if the clock stands still."""
 
     __slots__ = ("_began_at", "_limits", "_paused_s")
 
@@ -262,8 +262,8 @@ class _Pace:
         return own_s if self._asked_s is None else max(own_s, self._asked_s)
 
     def find_wait_s(self) -> float:
-        """Return how long a server may wait before it answers: longer while nothing changes."""
-        # A server may answer only when the call is over, so its progress is seen as often as it is asked.
+        """Return how long the server can wait before it responds. The time grows while nothing changes."""
+        # A server might respond only when the call is over, so progress is seen only as often as it is polled.
         return self._wait_s
 
     def add_reading(self, reading: CallReading, *, has_changed: bool, took_s: float) -> None:
@@ -321,7 +321,7 @@ def _build_unfinished(call: LongCall, status: CallStatus | None, delay_s: float)
 
 
 def _name_call(problem: Problem, call: LongCall) -> Problem:
-    """Return ``problem`` with the id of the call, which goes on unless the server has forgotten it."""
+    """Return ``problem`` with the call's ID. The call continues unless the server has deleted it."""
     if problem.kind is Kind.NOT_FOUND:
         return problem
     details: dict[str, Json] = {**problem.details, "call": {"id": call.id, "state": "running"}}

@@ -34,14 +34,14 @@ from .server_confirmation import send_call
 
 
 class CallState:
-    """What is known of one call while it runs: the status of the last response, and what the user approved.
+    """The state of one call while it runs: the last response's status, and what the user approved.
 
-    ``status`` is None if no response arrived; ``is_large`` says that the last one takes long to read. ``files`` says
-    which files its arguments are. An approval covers the same request when that is sent again. If the server goes on
-    with the call after its answer, the caller waits as long as ``waits`` says; if that is None, the caller only starts
-    the call. ``long_call`` is then the call that goes on. ``can_ask`` says that the server may ask the user meanwhile.
-    ``asked`` is this call for others like it while its user is asked. ``always_fault`` says why an "always" of the
-    user was not kept.
+    ``status`` is None if no response arrived. ``is_large`` means that the last response is slow to read. ``files`` says
+    which files its arguments are. An approval covers a repetition of the same request. If the server continues the call
+    after its response, the caller waits as long as ``waits`` says. With None, the caller only starts the call.
+    ``long_call`` is then the call that continues. ``can_ask`` means that the server can ask the user meanwhile.
+    ``asked`` represents this call for identical calls while its user is asked. ``always_fault`` says why the user's
+    "always" was not stored.
     """
 
     # XL-050: bound to the definition, the arguments, the credential and the request, like the answer itself.
@@ -65,7 +65,7 @@ class CallState:
     def __init__(self, waits: WaitLimits | None = None, *, can_ask: bool = False) -> None:
         self.can_ask: bool = can_ask
         self.waits: WaitLimits | None = waits
-        # Whether the server should say at once that it took a long call, and under which id.
+        # Whether the server should report at once that it accepted a long call, and its ID.
         self.prefers_async: bool = waits is None or waits.is_patient
         self.long_call: LongCall | None = None
         self.files: Mapping[str, str] = {}
@@ -79,32 +79,32 @@ class CallState:
         self._unseen = False
 
     def note_answer(self, *, is_refused: bool = False, is_permitted: bool = False) -> None:
-        """Tell the same calls that wait what the user decided."""
+        """Tell waiting identical calls what the user decided."""
         if self.asked is not None:
             self.asked.is_refused, self.asked.is_permitted = is_refused, is_permitted
 
     def end(self, result: Result | None) -> None:
-        """Give ``result`` to the same calls that wait; None if this call was given up."""
+        """Pass ``result`` to waiting identical calls, or None if this call was abandoned."""
         if self.asked is not None:
             self.asked.end(result)
             self.asked = None
 
     @property
     def last_binding(self) -> str:
-        """The digest of what the user approved last, or ``""``."""
+        """The digest of the user's last approval, or ``""``."""
         return self._binding
 
     @property
     def is_seen(self) -> bool:
-        """Whether a user was shown what was approved last."""
+        """Whether a user was shown the last approved request."""
         return bool(self._binding) and not self._unseen
 
     def add_approval(self, question: Question, binding: str, now: float, *, unseen: bool = False) -> None:
-        """Add that the user allowed what ``question`` showed; ``binding`` is the digest of what is sent.
+        """Record that the user allowed what ``question`` showed. ``binding`` is the digest of what is sent.
 
         With ``unseen``, the user did not see this call, so it answers no question of the server.
         """
-        # What was not shown, such as what a grant covered, is no part of what the user approves afterwards.
+        # A request that was not shown, such as one that a grant covered, is not part of a later approval.
         if self._unseen:
             self._reasons = frozenset()
         self._unseen = unseen
@@ -114,7 +114,7 @@ class CallState:
         """Return whether the user allowed this request, for every reason of ``question``, within five minutes."""
         if not self._binding or self._binding != binding or now - self._approved_at >= DECISION_VALID_S:
             return False
-        # XL-056: a server that asks for consent needs an answer of the user to this call; a grant is older than it.
+        # XL-056: a server that asks for consent needs the user's answer to this call. A grant is older than the call.
         if self._unseen and question.consent_reasons is not None:
             return False
         reasons = question.reasons if question.consent_reasons is None else question.consent_reasons
@@ -123,7 +123,7 @@ class CallState:
 
 @dataclass(frozen=True, slots=True)
 class PreparedCall:
-    """A call whose flow has run up to its first request, which is not sent yet. ``request`` is what would be sent."""
+    """A call whose flow has run up to its first request, which has not been sent. ``request`` is that request."""
 
     call: Call
     flow: Flow[Result]
@@ -131,7 +131,7 @@ class PreparedCall:
     request: Request | None
 
     def replace_step(self, step: FlowStep) -> PreparedCall:
-        """Return the same call at another step of its flow."""
+        """Return the same call at a different step of its flow."""
         return PreparedCall(self.call, self.flow, step, find_request(step))
 
 
@@ -140,8 +140,8 @@ def prepare_call(
 ) -> PreparedCall | Result:
     """Return ``call`` with its first request built, or its result if it ends without a request.
 
-    With ``is_held``, no request of the call is redirected to another path before the user is asked. ``is_start`` asks
-    the server to answer as soon as it has taken a long call.
+    With ``is_held``, none of the call's requests follows a redirect to another path before the user is asked.
+    ``is_start`` asks the server to respond as soon as it has accepted a long call.
     """
     # The flow runs up to its first request and stops there: nothing is sent until it is resumed.
     flow = send_call(codec, peer, call, retries)
@@ -173,7 +173,7 @@ def _read_in_pause(flow: Flow[Result], response: Response) -> FlowEnd | FlowStep
 
 
 def find_request(step: FlowStep) -> Request | None:
-    """Return the request of ``step``, or None if it has none."""
+    """Return the step's request, or None."""
     if isinstance(step, Listen):
         return step.request
     return step if isinstance(step, Request) else None
@@ -188,7 +188,7 @@ def extend_approval(approved: Request | None, following: Request | None, *, is_a
 
 
 def mark_approved(step: FlowStep, like: Request | None = None) -> FlowStep:
-    """Return ``step`` with its request marked: it is sent exactly as shown, and to no other path.
+    """Return ``step`` with its request marked, so that it is sent exactly as shown and to no other path.
 
     With ``like``, the request is marked only if ``like`` is marked.
     """
@@ -198,7 +198,7 @@ def mark_approved(step: FlowStep, like: Request | None = None) -> FlowStep:
 
 
 def replace_url(step: FlowStep, url: str) -> FlowStep:
-    """Return ``step`` with ``url`` as the URL of its request."""
+    """Return ``step`` with ``url`` as its request's URL."""
     if not isinstance(step, (Request, Listen)):
         return step
     return map_request(step, lambda request: request._replace(url=url))
@@ -206,7 +206,7 @@ def replace_url(step: FlowStep, url: str) -> FlowStep:
 
 def add_answer_notes(result: Result, state: CallState, *, is_edited: bool) -> Result:
     """Return ``result`` with notes that the user changed the arguments, and why an "always" was not kept."""
-    # XL-051: the model learns that the result is not that of its own arguments.
+    # XL-051: the model learns that the result does not belong to its own arguments.
     notes: dict[str, Json] = {"arguments_changed_by_user": True} if is_edited else {}
     if state.always_fault:
         notes["always_not_kept"] = state.always_fault
@@ -216,7 +216,7 @@ def add_answer_notes(result: Result, state: CallState, *, is_edited: bool) -> Re
 
 
 def build_refusal(tool: Tool, answer: Answer) -> Problem:
-    """Return the result of a call that the user did not allow, or for which there is no approver."""
+    """Return the result of a call that the user did not allow, or that has no approver."""
     if answer is NO_APPROVER and tool.claimed_safe:
         return build_denial(
             (

@@ -1,9 +1,9 @@
 """Ask the user about a prepared call, and return what the answer permits.
 
 Rules:
-- An answer permits what was shown, if nothing that it is bound to has changed meanwhile.
-- An approval covers the same call when it is sent again within five minutes, if no reason to ask is new.
-- A user who said no too often, or is asked too often, is not asked.
+- An answer permits the request that was shown, if nothing that it is bound to has changed meanwhile.
+- An approval covers a repetition of the call within five minutes, unless there is a new reason to ask.
+- A user who said no too often, or was asked too often, is not asked.
 """
 
 # XL-050, D-20: an answer is bound to what was shown.
@@ -45,7 +45,7 @@ _BLOCKED = "blocked for this session"
 _REPEATED = Answer(allowed=False, channel="same question")
 _RULE = Answer(allowed=False, channel="your rules")
 _EVERY_S = 0.1
-"""How often a call looks whether the same call, which waits for its answer, is over."""
+"""How often a call checks whether the identical call that waits for its answer is over, in seconds."""
 _CHANGED = Problem(
     kind=Kind.CONFLICT,
     message="The request has changed since it was approved. Nothing was sent. Make the call again to be asked again.",
@@ -55,10 +55,10 @@ _CHANGED = Problem(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Questions:
-    """Asks the user about calls of one connection.
+    """Asks the user about one connection's calls.
 
-    ``check_arguments`` checks the arguments that a user gives in place of the model's. ``definitions`` holds the
-    definitions that the server has now.
+    ``check_arguments`` checks arguments that the user enters instead of the model's. ``definitions`` contains the
+    server's current definitions.
     """
 
     parties: CallParties
@@ -73,9 +73,9 @@ class Questions:
     def ask_permission(
         self, prepared: PreparedCall, question: Question, state: CallState
     ) -> Flow[PreparedCall | Problem]:
-        """Return the call that the user allows, perhaps with their own arguments, or the Problem that ends it.
+        """Return the call that the user allows, perhaps with their arguments, or the Problem that ends it.
 
-        ``state`` has what the user approved of this call before; the answer is added to it.
+        ``state`` contains the user's earlier approvals of this call. The answer is added to it.
         """
         bound = self._compute_binding(prepared)
         if state.is_approved(question, bound, self.parties.session.clock()):
@@ -88,7 +88,7 @@ class Questions:
         return (yield from self._ask(prepared, question, state, bound))
 
     def ask_once(self, prepared: PreparedCall, question: Question, state: CallState) -> Flow[PreparedCall | Result]:
-        """Return what ``ask_permission`` returns, or the result of the same call, if that waits or was just refused."""
+        """Return what ``ask_permission`` returns. If an identical call waits or was just refused, return its result."""
         # QF-03
         calls, key = self.parties.session.asked_calls, self._find_call_key(prepared.call, state)
         if not key:
@@ -119,7 +119,7 @@ class Questions:
         return answered
 
     def _find_call_key(self, call: Call, state: CallState) -> str:
-        """Return the digest by which the same call is known, or ``""`` for one that its user has decided about."""
+        """Return the digest that identical calls share, or ``""`` if the user has decided about this call."""
         context, session = call.context, self.parties.session
         is_decided = context.confirmation or context.receipt or context.user_answer or context.input_responses
         if is_decided or state.last_binding:
@@ -130,7 +130,7 @@ class Questions:
         return compute_digest([*who, *what])
 
     def preview(self, prepared: PreparedCall, question: Question) -> Question | None:
-        """Return ``question`` as the user would see it, or None if a grant may cover it. Nothing is counted."""
+        """Return ``question`` as the user would see it, or None if a grant can cover it. Nothing is counted."""
         tool = prepared.call.tool
         grants, key = self.parties.session.grants, self.agreements.define(tool).key
         if self._find_always(prepared, question) is not False and grants.has_bounded_grant(key):
@@ -142,8 +142,8 @@ class Questions:
         return bool(self._find_always(prepared, question)) and grants.has_grant(key)
 
     def _spend_grant(self, prepared: PreparedCall, question: Question, state: CallState, bound: str) -> bool:
-        """Return whether a grant with bounds covers the call, which is then spent by one use."""
-        # CC-03: a use is spent where the call is let through; a call that a limit refuses anyway spends none.
+        """Return whether a bounded grant covers the call, and spend one use of the grant."""
+        # CC-03: a use is spent when the call is admitted. A call that a limit refuses anyway spends none.
         tool = prepared.call.tool
         if self._find_always(prepared, question) is False or self.budget.find_refusal(tool) is not None:
             return False
@@ -158,13 +158,13 @@ class Questions:
     def _ask(
         self, prepared: PreparedCall, question: Question, state: CallState, bound: str
     ) -> Flow[PreparedCall | Problem]:
-        """Ask the user about what has the binding ``bound``, and return what ``ask_permission`` does."""
+        """Ask the user about the request with the binding ``bound``, and return what ``ask_permission`` returns."""
         tool, session, record = prepared.call.tool, self.parties.session, self.agreements.record
         full = self._complete_question(prepared, replace(question, files=state.files), bound)
         asked_at = session.clock()
         answer = yield from ask(full)
         took_s = session.clock() - asked_at
-        # Before the answer itself is judged: a user can deny this call and all later ones at once.
+        # Before the answer itself is evaluated: a user can deny this call and all later ones at once.
         self._store_level(tool, answer)
         is_unasked = answer is NO_APPROVER or answer.problem is not None
         session.prompt_limit.end_prompt(0.0 if is_unasked else took_s)
@@ -175,7 +175,7 @@ class Questions:
                 session.prompt_limit.record_denial(self._subject(tool))
                 state.note_answer(is_refused=True)
             return answer.problem or build_refusal(tool, answer)
-        # An approver may ignore the time limit of the question.
+        # An approver can ignore the question's time limit.
         if took_s >= DECISION_VALID_S:
             record(tool, bound, "timeout", answer, took_s)
             return build_denial(f"{tool.name} was not called, because the answer came too late.", reason="timeout")
@@ -194,11 +194,11 @@ class Questions:
             if isinstance(edited, Problem):
                 return edited
             permitted, bound = edited, self._compute_binding(edited)
-        # An approver is foreign code, and may say "always" where the question did not offer it.
+        # An approver is foreign code, and can answer "always" even if the question did not offer that.
         bounds = answer.bounds
         always = answer.always is True and answer.keep_level is None and isinstance(bounds, GrantBounds | None)
         if always and (fault := explain_unkept(bounds, always_allowed=full.always_allowed)):
-            # I-21, QF-03: a program whose "always" is not kept must learn of it.
+            # I-21, QF-03: a program must learn that its "always" was not stored.
             always, state.always_fault = False, _explain_no_always(full) or f"{fault[0].lower()}{fault[1:]}"
             _log.warning("%s was called once; your always is not kept: %s", tool.name, state.always_fault)
         record(tool, bound, "allowed", replace(answer, always=always), took_s)
@@ -214,7 +214,7 @@ class Questions:
         return permitted
 
     def _store_level(self, tool: Tool, answer: Answer) -> None:
-        # XL-042: set from the question; a level that cannot be stored must not end the call that it is about.
+        # XL-042: set from the question. If the level cannot be stored, that must not end the call.
         level = answer.keep_level
         if level is Approval.PER_CALL or level is Approval.DENY:
             with suppress(DefinitionError):
@@ -242,7 +242,7 @@ class Questions:
         return None
 
     def _subject(self, tool: Tool) -> str:
-        # No name has a null character, so two different tools never have the same subject.
+        # Names contain no null characters, so two different tools never have the same subject.
         return f"{self.parties.name}\0{tool.id}"
 
     def _complete_question(self, prepared: PreparedCall, question: Question, bound: str) -> Question:
@@ -253,7 +253,7 @@ class Questions:
         costs = () if left is None else (f"You allow {left} more calls that cost something on this connection.",)
         return replace(
             question,
-            # An approver is foreign code: it must not be able to change the call.
+            # An approver is foreign code, and must not be able to change the call.
             call=deepcopy(prepared.call, {id(tool): tool}),  # GR-06: not the schemas, which are large
             # D-26: show_url() leaves out the values of a query that can be a key.
             target="" if request is None else f"{request.method} {show_url(request.url)}",
@@ -277,11 +277,11 @@ class Questions:
         )
 
     def _find_always(self, prepared: PreparedCall, question: Question) -> bool | None:
-        """Return whether an answer to ``question`` may cover later calls; None if only within bounds."""
+        """Return whether an answer to ``question`` can cover later calls. None means only within bounds."""
         if question.always_allowed is False:
             return False
         parties, request = self.parties, prepared.request
-        # "Always" is agreed with the site, and so it cannot cover what goes to another one.
+        # "Always" is agreed with one site, so it cannot cover a call to another site.
         elsewhere = request is not None and get_origin(request.url) != parties.site
         rules = parties.session.rules
         return find_always(prepared.call, parties.preferences.get(), rules, elsewhere=elsewhere)
@@ -289,7 +289,7 @@ class Questions:
     def _replace_arguments(
         self, prepared: PreparedCall, arguments: Mapping[str, Json], state: CallState
     ) -> PreparedCall | Problem:
-        """Return the call with the user's own arguments, which are checked like those of a model."""
+        """Return the call with the user's own arguments, which are checked like a model's."""
         edited = copy_arguments(prepared.call._replace(arguments=arguments))  # XL-051
         if isinstance(edited, Problem):
             return edited
@@ -302,7 +302,7 @@ class Questions:
         return again if isinstance(again, Problem) else _CHANGED
 
     def _compute_binding(self, prepared: PreparedCall) -> str:
-        """Return the digest of what would be sent now, with the present definition and credential."""
+        """Return the digest of what would be sent now, with the current definition and credential."""
         parties = self.parties
         return compute_binding(
             prepared.call,
@@ -315,7 +315,7 @@ class Questions:
 
 
 def build_origin_question(prepared: PreparedCall, site: str, rules: ClientRules) -> Question | None:
-    """Return the question for a call that needs none by itself but changes something on another origin, or None."""
+    """Return the question for a call that needs none itself but changes something at another origin, or None."""
     tool, request = prepared.call.tool, prepared.request
     if tool.safe or request is None or rules.always_elsewhere or request.url.startswith(site + "/"):
         return None
@@ -326,7 +326,7 @@ def build_origin_question(prepared: PreparedCall, site: str, rules: ClientRules)
 
 
 def _explain_no_always(question: Question) -> str:
-    """Return why one answer to ``question`` covers no later call; empty if one within bounds could."""
+    """Return why an answer to ``question`` cannot cover later calls, or an empty string if it can within bounds."""
     tool = question.call.tool
     if question.always_allowed is None:
         return ""
