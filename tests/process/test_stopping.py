@@ -245,9 +245,16 @@ def test_used_address_is_reported_in_one_sentence() -> None:
             open_listener("127.0.0.1", port)
 
 
-@pytest.mark.parametrize("host", ["no-such-host.invalid", "192.0.2.1", "a b"])
-def test_foreign_address_is_reported_in_one_sentence(host: str) -> None:
-    with pytest.raises(DefinitionError, match=f"^Cannot listen on {host}:0: .*\\.$"):
+@pytest.mark.parametrize(
+    ("host", "reason"),
+    [
+        ("no-such-host.invalid", "there is no such address"),
+        ("192.0.2.1", "this machine does not have that address"),
+        ("a b", "there is no such address"),
+    ],
+)
+def test_foreign_address_is_reported_in_one_sentence(host: str, reason: str) -> None:
+    with pytest.raises(DefinitionError, match=f"^Cannot listen on {host}:0: {reason}"):
         open_listener(host, 0)
 
 
