@@ -22,7 +22,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 from starlette.testclient import TestClient
 
 from tests.docs.blocks import read_blocks
@@ -284,6 +284,26 @@ def test_route_that_ignores_the_method_needs_the_sign_in_of_its_operation(tmp_pa
     assert replies[0]["status"] == 401
 
 
+def build_preflight_app(
+    app: Any, tmp_path: Path, *protected: str, publish: Callable[..., Any] = asgi.publish_tools
+) -> TestClient:
+    """Return a client of ``app``, whose POST at the ``protected`` paths needs the sign-in."""
+    sign_in = authorization_server(
+        issuer=URL,
+        store=tmp_path / "a.db",
+        scopes={"read": "Read"},
+        users=lambda _: None,
+        login_url="/login",
+        identify_user=lambda _: None,
+    )
+    paths = {
+        path: {"post": {"operationId": f"use{number}", "security": [{"oauth": []}], "responses": {}}}
+        for number, path in enumerate(protected)
+    }
+    document = {"openapi": "3.1.0", "info": {"title": "A", "version": "1"}, "paths": paths}
+    return TestClient(publish(app, document, sign_in=sign_in), base_url=URL)
+
+
 @pytest.mark.requirement("AO-01", "D-09")
 @pytest.mark.parametrize("origin", ["https://desk.example", "https://other.example"])
 def test_preflight_is_answered_as_the_application_says_and_no_view_runs(tmp_path: Path, origin: str) -> None:
@@ -295,24 +315,85 @@ def test_preflight_is_answered_as_the_application_says_and_no_view_runs(tmp_path
         await send({"type": "http.response.start", "status": status, "headers": []})
         await send({"type": "http.response.body", "body": b"closed"})
 
-    sign_in = authorization_server(
-        issuer=URL,
-        store=tmp_path / "a.db",
-        scopes={"read": "Read"},
-        users=lambda _: None,
-        login_url="/login",
-        identify_user=lambda _: None,
-    )
-    operation = {"operationId": "closeAccount", "security": [{"oauth": []}], "responses": {}}
-    document = {"openapi": "3.1.0", "info": {"title": "A", "version": "1"}, "paths": {"/account": {"post": operation}}}
     inner = CORSMiddleware(close_account, allow_origins=["https://desk.example"], allow_headers=["authorization"])
-    client = TestClient(asgi.publish_tools(inner, document, sign_in=sign_in), base_url=URL)
+    client = build_preflight_app(inner, tmp_path, "/account")
     asked = {"origin": origin, "access-control-request-method": "POST"}
     reply = client.options("/account", headers={**asked, "access-control-request-headers": "authorization"})
     assert client.options("/account", headers={"origin": origin}).status_code == 401
     assert ran == []
     assert reply.status_code == (204 if origin == "https://desk.example" else 401)
     assert (reply.headers.get("access-control-allow-origin") == origin) is (reply.status_code == 204)
+
+
+@pytest.mark.requirement("AO-01", "D-09", "D-30")
+@pytest.mark.parametrize(
+    ("protected", "path"),
+    [
+        ("/{path}", "/account"),
+        ("/api/{path}", "/api/account"),
+        ("/api/{path}", "/api/a/b"),
+        ("/api/{id}/state", "/api/7/state"),
+    ],
+)
+def test_preflight_runs_no_view_that_answers_many_paths_and_gives_away_nothing(
+    tmp_path: Path, protected: str, path: str
+) -> None:
+    pattern = re.compile(re.sub(r"\{[^{}]*\}", ".+", re.escape(protected)))
+    ran, seen = list[str](), list[Any]()
+
+    async def close_account(scope: Any, receive: Any, send: Any) -> None:
+        if pattern.fullmatch(scope["path"]):
+            ran.append(scope["path"])
+        message = await receive()
+        seen.append((message["body"], scope["query_string"], {name for name, _ in scope["headers"]}))
+        await send({"type": "http.response.start", "status": 404, "headers": []})
+        await send({"type": "http.response.body", "body": b"closed"})
+
+    client = build_preflight_app(close_account, tmp_path, protected)
+    asked = {"origin": "https://other.example", "access-control-request-method": "POST", "x-user": "ada"}
+    cookies = {"cookie": "session=1"}
+    reply = client.request("OPTIONS", f"{path}?all=1", headers={**asked, **cookies}, content=b'{"all": true}')
+    assert reply.status_code == 401
+    assert ran == []
+    for body, query, names in seen:
+        assert (body, query) == (b"", b"")
+        assert names == {b"host", b"origin", b"access-control-request-method"}
+
+
+def allow_below_api(app: Any) -> Any:
+    """As django-cors-headers and flask-cors allow it: for the paths of a pattern."""
+    allowing = CORSMiddleware(app, allow_origins=["https://desk.example"], allow_methods=["POST"])
+
+    async def choose(scope: Any, receive: Any, send: Any) -> None:
+        is_allowed = scope["type"] == "http" and re.match(r"^/api/.*$", scope["path"])
+        await (allowing if is_allowed else app)(scope, receive, send)
+
+    return choose
+
+
+def mount_api(app: Any) -> Any:
+    return Starlette(
+        routes=[Mount("/api", CORSMiddleware(app, allow_origins=["https://desk.example"], allow_methods=["POST"]))]
+    )
+
+
+@pytest.mark.requirement("AO-01")
+@pytest.mark.parametrize("allow", [allow_below_api, mount_api])
+@pytest.mark.parametrize("path", ["/api/items", "/api/items/7", "/api/items/7/parts/a/b", "/other"])
+def test_preflight_is_allowed_where_the_application_allows_it_for_some_paths(
+    tmp_path: Path, allow: Callable[[Any], Any], path: str
+) -> None:
+    protected = ("/api/items", "/api/items/{id}", "/api/items/{id}/parts/{path}", "/other")
+    asked = {"origin": "https://desk.example", "access-control-request-method": "POST"}
+    bare = TestClient(allow(answer_nothing), base_url=URL).options(path, headers=asked)
+    allowed = bare.headers.get("access-control-allow-origin")
+    assert (bare.status_code, allowed) == ((404, None) if path == "/other" else (200, asked["origin"]))
+    for publish in [asgi.publish_tools, *([starlette.publish_tools] if allow is mount_api else [])]:
+        client = build_preflight_app(allow(answer_nothing), tmp_path, *protected, publish=publish)
+        reply = client.options(path, headers=asked)
+        assert reply.headers.get("access-control-allow-origin") == allowed
+        assert reply.status_code == (204 if allowed else 401)
+        assert client.post(path, headers=asked).status_code == 401
 
 
 async def answer_nothing(scope: Any, receive: Any, send: Any) -> None:

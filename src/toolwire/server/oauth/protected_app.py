@@ -7,6 +7,7 @@ from dataclasses import replace
 from inspect import isawaitable
 from secrets import token_urlsafe
 from typing import Any, TypeAlias
+from urllib.parse import quote
 
 from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Response
 from toolwire.core.model import Kind, Problem
@@ -31,11 +32,10 @@ def protect_app(
     ``scope["state"]["caller"]`` is the caller. A request without a valid token gets 401. A request that lacks scopes
     gets 403, which names the required scopes. ``identify_user`` also admits users who are signed in at the application
     itself. Their requests have no Authorization field and no scopes. If such a request changes something, it must come
-    from a page of the application. A browser's CORS preflight is answered as ``app`` answers it for an unknown path.
+    from a page of the application. A browser's CORS preflight is answered as ``app`` answers it for an unknown path
+    nearby that needs no token.
     """
     # AS-15, XL-115
-    # D-09: an unknown path, because a view may ignore the method, and anybody can send what a browser sends.
-    preflight_path = f"/.toolwire-{token_urlsafe(16)}"
 
     async def check_and_call(scope: Scope, receive: Receive, send: Send) -> None:
         scopes = _list_needed(scope, required_scopes) if scope["type"] == "http" else None
@@ -46,7 +46,7 @@ def protect_app(
         if isinstance(caller, Problem):
             refusal = build_refusal(callers, caller, scope["path"])
             if scope["method"] == "OPTIONS" and b"access-control-request-method" in dict(scope["headers"]):
-                refusal = await _ask_preflight(app, scope, receive, preflight_path) or refusal
+                refusal = await _ask_preflight(app, scope, receive, required_scopes) or refusal
             await send_response(scope, get_exchange(receive, send), refusal)
             return
         state: dict[str, Any] = {**scope.get("state", {}), "caller": caller}
@@ -55,18 +55,49 @@ def protect_app(
     return check_and_call
 
 
-async def _ask_preflight(app: Asgi, scope: Scope, receive: Receive, path: str) -> Response | None:
-    """Return what ``app`` allows browsers on other sites, as a preflight at ``path`` says; None if that is nothing."""
+async def _ask_preflight(app: Asgi, scope: Scope, receive: Receive, required_scopes: RequiredScopes) -> Response | None:
+    """Return what ``app`` allows browsers on other sites, as its preflight says; None if that is nothing."""
+    # D-09: an unknown path that needs no token, because a view may ignore the method, and anybody can send what a
+    # browser sends. It is close to the path itself, because an application can allow this for a part of its paths.
+    parts, unknown = scope["path"].split("/", _LEVELS)[:-1], f".toolwire-{token_urlsafe(16)}"
+    headers = [field for field in scope["headers"] if field[0] in _ASKED_WITH]
+    paths = ["/".join((*parts[:count], unknown)) for count in range(len(parts), 0, -1)]
+    asked = [
+        {**scope, "path": path, "raw_path": quote(path).encode(), "query_string": b"", "headers": headers}
+        for path in paths
+    ]
+    free = [one for one in asked if _list_needed(one, required_scopes) is None]
+    for one in (*free[:1], *free[1:][-1:]):  # the closest, and the one at the root
+        allowed = await _list_allowed(app, one, receive)
+        if any(name == _ALLOW_ORIGIN for name, _ in allowed):
+            return Response(204, allowed)
+    return None
+
+
+async def _list_allowed(app: Asgi, scope: Scope, receive: Receive) -> list[tuple[bytes, bytes]]:
+    """Return the header fields about CORS with which ``app`` answers a request without a body."""
     allowed: list[tuple[bytes, bytes]] = []
+    is_read = False
+
+    async def receive_end() -> Any:
+        nonlocal is_read
+        if not is_read:
+            is_read = True
+            return {"type": "http.request", "body": b"", "more_body": False}
+        while (message := await receive())["type"] == "http.request":
+            pass  # the body is not for this path
+        return message
 
     async def note(message: Any) -> None:
         found = message.get("headers", ())
         allowed.extend((name, text) for name, text in found if name.startswith(b"access-control-") or name == b"vary")
 
-    await app({**scope, "path": path, "raw_path": path.encode(), "query_string": b""}, receive, note)
-    return Response(204, tuple(allowed)) if any(name == _ALLOW_ORIGIN for name, _ in allowed) else None
+    await app(scope, receive_end, note)
+    return allowed
 
 
+_LEVELS = 16  # of a path; each is compared with every route
+_ASKED_WITH = (b"host", b"origin", *(b"access-control-request-" + name for name in (b"method", b"headers")))
 _ALLOW_ORIGIN = b"access-control-allow-origin"
 
 
