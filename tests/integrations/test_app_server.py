@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,12 +12,13 @@ import pytest
 from mcp import Client
 from mcp.types import ElicitRequestParams, ElicitResult
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse
 from starlette.routing import Mount, Route
 
 from tests.integrations.shops import DOCUMENT, SHOPS
-from toolwire import Kind, Problem, Selection, ServerLimits, Value, connect_sync
+from toolwire import Kind, Problem, Selection, ServerLimits, Value, connect, connect_sync
 from toolwire.core.check import Question
 from toolwire.integrations.starlette import ServerOptions, publish_tools
 
@@ -285,3 +288,127 @@ def test_tools_of_a_mounted_app_work_without_its_lifespan(loopback: Any) -> None
     ):
         assert [tool.name for tool in remote.tools] == ["me"]
         assert remote.call("me") == Value(None)
+
+
+def build_endless_shop() -> tuple[Starlette, list[str]]:
+    """Return an application whose route has a background task that never ends, and what happened to that task."""
+    seen: list[str] = []
+
+    async def follow() -> None:
+        seen.append("began")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            seen.append("cancelled")
+
+    async def order(_: Request) -> JSONResponse:
+        return JSONResponse("ordered", background=BackgroundTask(follow))
+
+    operation = {"operationId": "order", "summary": "Order", "responses": {}, "x-llm": {"approval": "auto"}}
+    paths = {"/orders": {"post": operation}}
+    document = {"openapi": "3.1.0", "info": {"title": "Shop", "version": "1"}, "paths": paths}
+    return publish_tools(Starlette(routes=[Route("/orders", order, methods=["POST"])]), document, include="all"), seen
+
+
+@pytest.mark.requirement("FU-30", "CR-03")
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("blocking", [False, True])
+def test_task_that_never_ends_does_not_keep_a_connection_open(protocol: str, blocking: bool) -> None:
+    app, seen = build_endless_shop()
+
+    async def call() -> Any:
+        async with connect(app, protocol=protocol, approve=lambda _: True, agree=lambda _: True) as shop:
+            return await shop.call("order")
+
+    if blocking:
+        with connect_sync(app, protocol=protocol, approve=lambda _: True, agree=lambda _: True) as remote:
+            assert remote.call("order") == Value("ordered")
+    else:
+        result = asyncio.run(asyncio.wait_for(call(), 20))
+        assert isinstance(result, Value), result
+    assert seen == ["began", "cancelled"]
+
+
+@pytest.mark.requirement("FU-30", "CR-03")
+@pytest.mark.parametrize("cancel", [False, True])
+def test_task_that_never_ends_does_not_keep_the_server_from_stopping(cancel: bool) -> None:
+    app, seen = build_endless_shop()
+    body = json.dumps({"request": {"tool_id": "order", "input": {}}}).encode()
+
+    async def story() -> None:
+        to_app, from_app = asyncio.Queue[Any](), asyncio.Queue[Any]()
+        state: dict[str, Any] = {"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}
+        living = asyncio.create_task(app(state, to_app.get, from_app.put))
+        await to_app.put({"type": "lifespan.startup"})
+        assert (await from_app.get())["type"] == "lifespan.startup.complete"
+        received, replies, ended = asyncio.Queue[Any](), list[Any](), asyncio.Event()
+        await received.put({"type": "http.request", "body": body, "more_body": False})
+
+        async def send(message: Any) -> None:
+            replies.append(message)
+            if message["type"] == "http.response.body" and not message.get("more_body", False):
+                ended.set()
+
+        fields = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
+        scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http"}
+        place = {"path": "/call", "raw_path": b"/call", "query_string": b"", "root_path": "", "headers": fields}
+        peers = {"client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80), "state": {}}
+        request = asyncio.create_task(app({**scope, **place, **peers}, received.get, send))
+        await ended.wait()
+        assert replies[0]["status"] == 200, replies
+        if cancel:  # as a server does whose time to stop is over
+            request.cancel()
+            await asyncio.wait((request,))
+            assert seen == ["began", "cancelled"]
+        await to_app.put({"type": "lifespan.shutdown"})
+        assert (await from_app.get())["type"] == "lifespan.shutdown.complete"
+        await asyncio.gather(living, request, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(story(), 20))
+    assert seen == ["began", "cancelled"]
+
+
+def build_redirecting_shop() -> Starlette:
+    """An application whose route of the document is there with a slash at its end, so that Starlette redirects."""
+
+    async def list_orders(request: Request) -> JSONResponse:
+        return JSONResponse(str(request.url))
+
+    async def leave(request: Request) -> RedirectResponse:
+        return RedirectResponse(request.query_params["to"])
+
+    where = [{"name": "to", "in": "query", "required": True, "schema": {"type": "string"}}]
+    paths = {
+        "/orders": {"get": {"operationId": "orders", "summary": "Orders", "responses": {}}},
+        "/leave": {"get": {"operationId": "leave", "summary": "Leave", "parameters": where, "responses": {}}},
+    }
+    document = {"openapi": "3.1.0", "info": {"title": "Shop", "version": "1"}, "paths": paths}
+    return publish_tools(
+        Starlette(routes=[Route("/orders/", list_orders), Route("/leave", leave)]), document, include="all"
+    )
+
+
+@pytest.mark.requirement("FU-30", "C-13")
+@pytest.mark.parametrize("protocol", ["opentool", "otc", "mcp"])
+@pytest.mark.parametrize("root", ["", "/shop"])
+def test_route_that_redirects_to_itself_with_a_whole_url_is_called(loopback: Any, protocol: str, root: str) -> None:
+    app: Any = build_redirecting_shop()
+    with loopback(Starlette(routes=[Mount(root, app)], lifespan=app.router.lifespan_context) if root else app) as own:
+        url = own.replace("127.0.0.1", "localhost")
+        with connect_sync(f"{url}{root}", protocol=protocol, approve=lambda _: True, agree=lambda _: True) as remote:
+            assert remote.call("orders") == Value(f"{url}{root}/orders/")
+            for other in ("https://evil.example/orders", url.replace("http:", "https:"), f"http://a@{url[7:]}/orders"):
+                left = remote.call("leave", {"to": other})
+                assert isinstance(left, Problem), left
+
+
+@pytest.mark.requirement("FU-30", "C-13")
+def test_route_that_redirects_to_itself_as_its_proxy_is_called(loopback: Any) -> None:
+    import httpx2
+
+    fields = {"x-forwarded-proto": "https", "x-forwarded-host": "Shop.example"}
+    with loopback(build_redirecting_shop()) as url, httpx2.Client(base_url=url, headers=fields) as client:
+        for start, is_own in (("https://shop.example", True), ("https://shop.example.evil", False)):
+            body = {"request": {"tool_id": "leave", "input": {"to": f"{start}/orders/"}}}
+            reply = client.post("/call", json=body)
+            assert (f"{url[7:]}/orders/" in reply.text) is is_own, reply.text

@@ -27,12 +27,14 @@ from toolwire.client.connection.connect import connect
 from toolwire.client.connection.remote import Remote
 from toolwire.client.discovery.required_scopes import find_required_scopes, list_sign_in_schemes
 from toolwire.client.transport.in_process import APP_ORIGIN, UNFINISHED, Asgi
+from toolwire.client.transport.redirects import REDIRECTS
+from toolwire.client.transport.urls import has_user, parse_url, resolve_location
 from toolwire.consent import ClientRules
 from toolwire.core.catalog import Catalog
 from toolwire.core.check import ALLOW, Deny, Verdict
 from toolwire.core.codec import Finding, FlowEnd, resume_flow
 from toolwire.core.errors import DefinitionError
-from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Headers, Response
+from toolwire.core.http import JSON_HEADERS, STATUS_BY_KIND, Headers, Response, get_header
 from toolwire.core.model import Call, Kind, Problem, Result, Tool, Value
 from toolwire.core.resources import COMPLETE_RESULTS
 from toolwire.core.selection import DEFAULT_SELECTION
@@ -161,12 +163,14 @@ class AppServer:
 
         try:
             await app(scope, receive, send_challenged)
+            if unfinished:  # a server that stops waits for the background tasks of a request
+                await asyncio.wait(unfinished)
         finally:
             _REQUEST.reset(token)
             _CHALLENGES.reset(challenges_token)
             UNFINISHED.reset(unfinished_token)
-        if unfinished:  # a server that stops waits for the background tasks of a request
-            await asyncio.wait(unfinished)
+            for task in unfinished:  # or it cancels the request
+                task.cancel()
 
     async def _identify(self, scope: Any) -> Caller | Problem:
         """Return who makes the request, with a session of the application or with other credentials."""
@@ -354,16 +358,17 @@ class _AsCaller:
             return
         fields = dict(scope["headers"]) | {name: value for name, value in outer["headers"] if name in self._passed}
         same = {name: outer[name] for name in _SAME if name in outer} | self._mount(scope, outer)
+        called = {**scope, **same, "headers": list(fields.items())}
         started = False
 
         async def send_on(message: MutableMapping[str, Any]) -> None:
             nonlocal started
             started = True
             _store_challenges(message)
-            await send(message)
+            await send(_shorten_redirect(message, called, fields, same["root_path"] if "path" in same else ""))
 
         try:
-            await self._app({**scope, **same, "headers": list(fields.items())}, receive, send_on)
+            await self._app(called, receive, send_on)
         except Exception:  # noqa: BLE001 - as servers do: it is logged, and is the answer to this call alone
             _log.exception("%s %s failed", scope["method"], scope["path"])
             if not started:
@@ -375,6 +380,35 @@ class _AsCaller:
         if not root or self._root == root or not outer["path"].startswith(f"{root}/"):
             return {"root_path": root}
         return {"root_path": root, "path": root + scope["path"], "raw_path": quote(root).encode() + scope["raw_path"]}
+
+
+def _shorten_redirect(
+    message: MutableMapping[str, Any], called: Mapping[str, Any], fields: Mapping[bytes, bytes], root: str
+) -> MutableMapping[str, Any]:
+    """Return ``message`` whose redirect to the origin that the caller knows is one to a path below ``root``."""
+    # Many frameworks make absolute URLs, of the address of the server or of its proxy.
+    if message["type"] != "http.response.start" or message["status"] not in REDIRECTS:
+        return message
+    headers = [(name.lower(), value) for name, value in message["headers"]]
+    location = get_header(headers, b"location")
+    try:
+        base = parse_url(f"{called['scheme']}://{fields[b'host'].decode('latin-1')}")
+        url = resolve_location(base._replace(path=quote(called["path"])), location)
+    except (KeyError, ValueError):
+        return message
+    schemes = {base.scheme, _decode_first(fields, b"x-forwarded-proto")}
+    hosts = {base.authority, _decode_first(fields, b"x-forwarded-host")}
+    if not location or has_user(location) or url.scheme not in schemes or url.authority not in hosts:
+        return message
+    target = url.request_target
+    target = target.removeprefix(root) if target.startswith(f"{root}/") else target
+    others = [field for field in headers if field[0] != b"location"]
+    return {**message, "headers": [*others, (b"location", target.encode("ascii", "replace"))]}
+
+
+def _decode_first(fields: Mapping[bytes, bytes], name: bytes) -> str:
+    """Return what the proxy next to the client says, in lower case."""
+    return fields.get(name, b"").decode("latin-1").partition(",")[0].strip().lower()
 
 
 def _store_challenges(message: Mapping[str, Any]) -> None:

@@ -5,6 +5,7 @@ Rules:
 - The asynchronous application runs in the event loop of the caller, so that it can share what belongs to that loop.
 - Leaving a call cancels the application's task, as a server does when its client disconnects.
 - A response is returned once it is complete. What the application does afterwards, such as a background task, goes on.
+  Closing the transport waits ``GRACE_S`` for it, then cancels it.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from .http1 import write_request
 from .network import Network, NetworkSettings
 from .request_rules import SendRequest
 from .response_reader import ResponseCollector
+from .server_program import GRACE_S
 
 Message: TypeAlias = MutableMapping[str, Any]
 Asgi: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
@@ -88,9 +90,16 @@ class AppNetwork(Network):
         return incoming.build_response() if exchange.complete else early_close(origin, answered=exchange.started)
 
     async def aclose(self) -> None:
-        """Wait for what the application still does after its responses."""
-        if self._unfinished:
-            await asyncio.wait(self._unfinished)
+        """Wait for what the application still does after its responses; cancel what takes longer than ``GRACE_S``."""
+        try:
+            if self._unfinished:
+                await asyncio.wait(self._unfinished, timeout=GRACE_S)
+        finally:
+            for task in (late := tuple(self._unfinished)):
+                _log.warning("A background task of the application did not end in %g s and was cancelled.", GRACE_S)
+                task.cancel()
+        if late:
+            await asyncio.wait(late, timeout=GRACE_S)  # a task can ignore that it is cancelled
 
 
 class _ResponseEnded(Exception):
@@ -199,7 +208,7 @@ class SyncAppNetwork:
         return self._portal.call(listen)
 
     def close(self) -> None:
-        """Wait for what the application still does after its responses."""
+        """See ``AppNetwork.aclose``."""
         self._portal.call(self._network.aclose)
 
 
