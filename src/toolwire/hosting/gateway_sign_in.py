@@ -1,4 +1,4 @@
-"""Let people sign in at a gateway itself: its authorization server, as the file of the gateway sets it."""
+"""Let users sign in to a gateway itself, through the authorization server that the gateway's file sets up."""
 # GW-02
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from toolwire.oauth.openid_provider import OpenIdProvider
 
 EVERYONE: Final = "tools"
-"""The scope of what every person may use who signs in, because an upstream asks for none."""
+"""The scope that every signed-in user has, for upstreams that require none."""
 _GOOGLE: Final = "accounts.google.com"
 _SESSION_S: Final = 12 * 3_600.0
 _NO_STATE: Final = (
@@ -37,7 +37,7 @@ _NO_STATE: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
-    """An app that is registered at a gateway: its name on pages, and where its users return to."""
+    """An app that is registered at a gateway: its name on pages, and its redirect URIs."""
 
     name: str
     redirect_uris: Sequence[str]
@@ -45,11 +45,11 @@ class ClientSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderSettings:
-    """The external issuer at which people sign in, as a file has it.
+    """The external issuer where users sign in, as written in a file.
 
-    ``client_secret_env`` is the variable with the secret, empty for a public client. ``groups_claim`` is the claim with
-    the groups of a person. ``claims`` are conditions that the claims of everyone who signs in must meet, written as
-    those of ``ask_when``. The people of ``operator_groups`` may open the console.
+    ``client_secret_env`` is the environment variable with the secret, empty for a public client. ``groups_claim`` is
+    the claim that lists a user's groups. ``claims`` are conditions, written as in ``ask_when``, that the claims of
+    everyone who signs in must meet. The users in ``operator_groups`` may open the console.
     """
 
     # PL-03
@@ -64,12 +64,12 @@ class ProviderSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignInSettings:
-    """How people sign in at a gateway, as its file has it.
+    """How users sign in to a gateway, as written in its file.
 
-    ``scopes`` maps each scope to the words that people read. With ``registration``, an app may register itself;
-    ``clients`` are those that the operator registered, by their ids. ``cache_s`` is for how many seconds a worker may
-    accept a token that was revoked elsewhere. ``operators`` are the names of people who may open the console. With a
-    ``provider``, people sign in there; else with the accounts of the gateway.
+    ``scopes`` maps each scope to the text that users read. With ``registration``, an app can register itself.
+    ``clients`` are the apps that the operator registered, by ID. ``cache_s`` is how long a worker can accept a token
+    that was revoked elsewhere, in seconds. ``operators`` are the names of users who may open the console. With a
+    ``provider``, users sign in there. Otherwise they use the gateway's own accounts.
     """
 
     issuer: str
@@ -84,7 +84,7 @@ class SignInSettings:
 
 
 class OpenSignIn(NamedTuple):
-    """The authorization server of a gateway, and what finds the person who is signed in at a browser."""
+    """A gateway's authorization server, and the function that finds the user who is signed in with a browser."""
 
     server: AuthorizationServer
     find_user: FindUser
@@ -92,11 +92,11 @@ class OpenSignIn(NamedTuple):
 
 
 def open_sign_in(settings: SignInSettings, state: Path | str, rules: RulesByCaller) -> OpenSignIn:
-    """Return the authorization server for ``settings``, with its people and tokens in ``state``.
+    """Return the authorization server for ``settings``. It stores users and tokens in ``state``.
 
     Raises:
         DefinitionError: a setting is wrong, the extra is not installed, or the database cannot be used.
-        UsageError: the state does not last.
+        UsageError: the state is not persistent.
     """
     from toolwire.auth.clients import Client  # an extra, and most servers do without
     from toolwire.oauth import OAuthStore, authorization_server  # as above
@@ -105,7 +105,7 @@ def open_sign_in(settings: SignInSettings, state: Path | str, rules: RulesByCall
     store = OAuthStore(find_people_place(state))
     provider = None if settings.provider is None else open_provider(settings.provider, store)
     users = open_people(store) if provider is None else provider
-    # PL-03: what the issuer says of a person is read again at each sign-in, so a session is short.
+    # PL-03: a user's claims are read again at each sign-in, so a session is short.
     lasting: dict[str, Any] = (
         {} if provider is None else {"session_s": _SESSION_S, "grant_s": VALID_S, "idle_s": VALID_S}
     )
@@ -126,7 +126,7 @@ def open_sign_in(settings: SignInSettings, state: Path | str, rules: RulesByCall
             for name, one in settings.clients.items()
         ),
         registration=settings.registration,
-        # An app that asks for a scope of another gateway gets those that there are here.
+        # An app that requests another gateway's scope gets the scopes that exist here.
         drop_unknown_scopes=True,
         cache_s=float(settings.cache_s),
         find_scopes=find_scopes,
@@ -138,7 +138,7 @@ def open_sign_in(settings: SignInSettings, state: Path | str, rules: RulesByCall
         person = await server.find_user(headers)
         if person is None:
             return None
-        # In their own browser, people are not limited to what they allowed an app.
+        # In their own browser, users are not limited to what they allowed an app.
         caller = apply_rules(_build_caller(person, person.id), rules)
         return BrowserUser(caller, person.name, groups=list_groups(caller, rules, groups_claim))
 
@@ -146,12 +146,12 @@ def open_sign_in(settings: SignInSettings, state: Path | str, rules: RulesByCall
 
 
 def _build_caller(account: object, name: str) -> Caller:
-    """Return the caller ``name`` with what the issuer says of the person, if there is one."""
+    """Return the caller ``name`` with the claims that the issuer made about the user, if any."""
     return Caller(name, claims=getattr(account, "claims", {}))
 
 
 def open_provider(settings: ProviderSettings, store: OAuthStore) -> OpenIdProvider:
-    """Return the external issuer that ``settings`` name, with its people in ``store``.
+    """Return the external issuer that ``settings`` name, with its users in ``store``.
 
     Raises:
         UsageError: the environment has no such variable.
@@ -178,7 +178,7 @@ def open_provider(settings: ProviderSettings, store: OAuthStore) -> OpenIdProvid
 
 
 def list_issuer_faults(settings: SignInSettings | None, state: Path | str) -> Iterator[str]:
-    """Yield a sentence for each thing that will not work at the external issuer, if there is one, or is too open.
+    """Yield a sentence for each setting of the external issuer, if there is one, that will not work or is too open.
 
     Raises:
         ToolwireError: the issuer or the state cannot be used at all.
@@ -200,10 +200,10 @@ def list_issuer_faults(settings: SignInSettings | None, state: Path | str) -> It
 
 
 def find_people_place(state: Path | str) -> str:
-    """Return where a gateway with this ``state`` keeps its people and their tokens.
+    """Return where a gateway with this ``state`` stores its users and their tokens.
 
     Raises:
-        UsageError: it does not last.
+        UsageError: the state is not persistent.
     """
     place = find_state_places(state).oauth
     if not place:
@@ -212,24 +212,24 @@ def find_people_place(state: Path | str) -> str:
 
 
 def open_people(store: object) -> Accounts:
-    """Return the accounts of people in ``store``, an ``OAuthStore`` or what it takes."""
+    """Return the users' accounts in ``store``, an ``OAuthStore`` or its argument."""
     from toolwire.oauth import Accounts, OAuthStore  # an extra, and most commands do without
 
     return Accounts(store if isinstance(store, OAuthStore) else OAuthStore(str(store)))
 
 
 def make_user_id(name: str) -> str:
-    """Return the name in calls of a new person: another one for another person of the same name later."""
+    """Return a new user's name in calls. A later user with the same name gets a different one."""
     # GW-02: credentials, calls and permissions belong to this name, and nobody inherits them.
     return f"{USER_PREFIX}{name}:{token_hex(6)}"
 
 
 def check_sign_in(settings: SignInSettings, state: Path | str) -> None:
-    """Check what only the authorization server can say about ``settings``.
+    """Check the parts of ``settings`` that only the authorization server can check.
 
     Raises:
         DefinitionError: a setting is wrong, or the extra is not installed.
-        UsageError: the state does not last.
+        UsageError: the state is not persistent.
     """
     from toolwire.oauth import OAuthSettings  # an extra, and most servers do without
 

@@ -1,4 +1,4 @@
-"""Ask once whether the file of a gateway may be used: it can run code and send the values of variables."""
+"""Ask once whether a gateway's file may be used, because it can run code and send environment variables."""
 # AT-40
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _PLACES: Final = ("state", "ledger", "rates", "jwks", "wake", "receipt-keys")
 
 
 def trust_gateway(path: Path, data: bytes, file: GatewayFile, ask: AskTrust | None) -> bool:
-    """Return whether the gateway's file at ``path`` with the text ``data`` may be used: the user is asked if need be.
+    """Return whether the gateway's file at ``path`` with the text ``data`` may be used. Ask the user if needed.
 
-    The user's own file needs no yes. ``ask`` asks the user, if anybody can be asked.
+    The user's own file needs no approval. ``ask`` asks the user, if that is possible.
 
     Raises:
         UsageError: the user does not trust it yet, and nobody can be asked.
@@ -61,7 +61,7 @@ def store_trust(path: Path, data: bytes) -> None:
 
 
 def record_trust(path: Path, before: bytes, after: bytes) -> None:
-    """Store that a file is still trusted after a change that the user made; ``before`` is empty for a new file."""
+    """Store that a file is still trusted after the user changed it. ``before`` is empty for a new file."""
     if not before or is_trusted(digest_file(path, before)):
         with suppress(DefinitionError):  # without a home, each command asks
             store_trust(path, after)
@@ -69,7 +69,7 @@ def record_trust(path: Path, before: bytes, after: bytes) -> None:
 
 def describe_gateway(file: GatewayFile) -> Iterator[str]:
     """Yield a line for each thing that a gateway's file runs, opens, sends to, or sets."""
-    # D-21: nothing that a file sets is left out. A server, a CA file or a client of its choice is as good as a target.
+    # D-21: everything that a file sets is listed. A server, a CA file or a client can do as much harm as a target.
     for upstream in file.upstreams:
         yield from _describe_upstream(upstream)
     webhooks = [file.webhook, *(one.webhook for one in file.callers.values())]
@@ -121,7 +121,7 @@ def _describe_people(file: GatewayFile) -> Iterator[str]:
 def _describe_target(upstream: UpstreamSettings) -> str:
     try:
         is_url = isinstance(read_target(upstream.target), UrlTarget)
-    except UsageError:  # the command says what is wrong with it
+    except UsageError:  # the command reports what is wrong with it
         return upstream.target
     if not is_url:
         return f"runs the code of {upstream.target}"

@@ -1,4 +1,4 @@
-"""Read a file that the user named, up to a limit of its size."""
+"""Read a file that the user named, up to a size limit."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from toolwire.core.errors import UsageError
 
 
 def read_input_file(path: Path, most: int, name: str) -> bytes:
-    """Return the bytes of the file at ``path``, at most ``most``. ``name`` is what an error calls it.
+    """Return the bytes of the file at ``path``, at most ``most``. Errors call the file ``name``.
 
     Raises:
-        UsageError: it cannot be read, or is larger.
+        UsageError: the file cannot be read, or is larger.
     """
     try:
         with path.open("rb") as opened:
@@ -25,7 +25,7 @@ def check_input_size(data: bytes, most: int, name: str) -> bytes:
     """Return ``data`` if it has at most ``most`` bytes.
 
     Raises:
-        UsageError: it is larger.
+        UsageError: ``data`` is larger.
     """
     if len(data) > most:
         raise UsageError(f"{name} is larger than {most:,} bytes.")

@@ -1,4 +1,4 @@
-"""Find who may see the console of a server, by the scope of their keys, and read the rules of its file about tools."""
+"""Find who may open a server's console, by the scopes of their keys, and read the rules about tools in its file."""
 # CO-02, QF-02
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from toolwire.server.build import apply_caller_rules
 from .serve_settings import UpstreamSettings
 
 SCOPE: Final = "toolwire:console"
-"""The scope of a key whose owner is an operator. A key without scopes calls every tool, and is no operator's."""
+"""The scope of an operator's key. A key without scopes can call every tool, but is not an operator's key."""
 
 
 def find_operators(keys: Sequence[ApiKey], rules: RulesByCaller) -> dict[str, str]:
@@ -41,19 +41,19 @@ def find_operators(keys: Sequence[ApiKey], rules: RulesByCaller) -> dict[str, st
 
 
 def digest_key(key: str) -> str:
-    """Return what stands for a key in the memory of a server."""
+    """Return the digest that represents a key in a server's memory."""
     return sha256(key.encode()).hexdigest()
 
 
 Trust: TypeAlias = Callable[[tuple[Tool, ...]], "bool | Collection[str]"]
-"""Returns which tools are trusted, of those that would run without a question."""
+"""Returns the trusted tools among those that would run without a question."""
 
 
 def read_upstream_rules(upstream: UpstreamSettings, asking: CallerConsent | None = None) -> OperatorRules:
-    """Return the rules about the tools of ``upstream``; ``asking`` records what they decide.
+    """Return the rules about the upstream's tools. ``asking`` records what they decide.
 
     Raises:
-        DefinitionError: one of them is not valid.
+        DefinitionError: a rule is not valid.
     """
     run, ask, never = (read_rules(kind, getattr(upstream, kind)) for kind in ("run", "ask", "never"))
     where = f"the file of the gateway, upstream {upstream.name}"
@@ -71,7 +71,7 @@ def list_rules(rules: OperatorRules) -> Iterator[tuple[RuleKind, OperatorRule]]:
 
 
 def list_idle_rules(upstreams: Iterable[UpstreamSettings], boxes: Iterable[Toolbox]) -> Iterator[str]:
-    """Yield a sentence about each rule of ``run`` that lets no call run. The tools must be known for that."""
+    """Yield a sentence about each rule of ``run`` that lets no call run. The tools must be known."""
     for upstream, box in zip(upstreams, boxes, strict=False):
         if tools := box.catalog().tools:
             for text in describe_idle_rules(read_rules("run", upstream.run), tools):
@@ -79,7 +79,7 @@ def list_idle_rules(upstreams: Iterable[UpstreamSettings], boxes: Iterable[Toolb
 
 
 def build_trust(trusted: Literal[True] | Collection[str], rules: OperatorRules | None) -> Trust | None:
-    """Return what trusts the tools that the file names, by ``agree`` or by a rule; None if it names none."""
+    """Return the function that trusts the tools in the file's ``agree`` or rules, or None without such tools."""
     if trusted is True:
         return lambda _: True
     names = frozenset(trusted)

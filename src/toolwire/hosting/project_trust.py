@@ -1,7 +1,7 @@
-"""Know whether the user trusts a ``toolwire.toml``: a cloned folder can bring one that runs code or sends secrets.
+"""Check whether the user trusts a ``toolwire.toml``. A cloned folder can contain one that runs code or sends secrets.
 
 Rules:
-- A trusted file is known by its path and each letter of it: another text needs another yes.
+- A trusted file is identified by its path and its exact text. A different text needs a new approval.
 - The user's own file needs no yes. ``TOOLWIRE_SETTINGS=trust`` stands for it where nobody can be asked, as in a
   container or a CI job.
 """
@@ -26,7 +26,7 @@ AskTrust: TypeAlias = Callable[[Path, Sequence[str], str], bool]
 
 
 def digest_file(path: Path, data: bytes) -> str:
-    """Return what a trusted file is known by: it changes with its path and with each letter of it."""
+    """Return the digest that identifies a trusted file. It depends on the path and the exact text."""
     return hashlib.sha256(str(path).encode() + b"\0" + data).hexdigest()
 
 
@@ -36,5 +36,5 @@ def is_trusted(digest: str) -> bool:
         return True
     try:
         return open_trusted_settings(find_state_folder()).has(digest)
-    except DefinitionError:  # what another user could have written is no yes of this one
+    except DefinitionError:  # another user could have written it, so it is not this user's approval
         return False

@@ -1,1 +1,1 @@
-"""The files in which MCP hosts keep their servers."""
+"""Edit the files in which MCP hosts list their servers."""

@@ -1,9 +1,9 @@
-"""Know the files in which hosts of MCP keep their servers, and change one entry of such a file.
+"""Find the files in which MCP hosts list their servers, and change one entry of such a file.
 
 Rules:
-- Only the entry changes: comments, order and spaces of the file stay. A file in another format is never written.
-- A file is replaced in one step, and the text before the change is kept beside it.
-- No secret is written, only a reference to the variable of the environment that has it.
+- Only the entry changes. Comments, order and spaces stay. A file in another format is never written.
+- A file is replaced atomically, and the previous text is saved next to it.
+- Secrets are never written, only references to the environment variables that contain them.
 """
 # MC-04
 
@@ -32,12 +32,11 @@ _BYTE_ORDER_MARK: Final = "\ufeff"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """A host of MCP: where it keeps its servers, and what an entry looks like.
+    """An MCP host: where it lists its servers, and the form of an entry.
 
-    ``section`` is the member with the servers. ``members`` are in every entry. ``refer`` writes the reference to a
-    variable of the environment; None if the host knows no such reference. ``project`` is the file of one project,
-    relative to its folder, or "" if there is none. With ``is_toml``, the file is TOML, and an entry lists the variables
-    that the host passes on.
+    ``section`` is the member with the servers. ``members`` are in every entry. ``refer`` writes a reference to an
+    environment variable, or is None if the host does not support that. ``project`` is a project's own file, relative to
+    its folder, or "". With ``is_toml``, the file is TOML, and an entry lists the variables that the host passes on.
     """
 
     title: str
@@ -50,18 +49,18 @@ class Host:
 
     @property
     def format_name(self) -> str:
-        """What the content of the file must be."""
+        """The required format of the file's content."""
         return "a TOML file" if self.is_toml else "a JSON object"
 
     def write_example(self, name: str, entry: Mapping[str, Json]) -> str:
-        """Return a file that has this one entry."""
+        """Return a file with only this entry."""
         if self.is_toml:
             return write_table(self.section, name, entry).rstrip("\n")
         return json.dumps({self.section: {name: entry}}, indent=2, ensure_ascii=False)
 
 
 def _find_settings(*parts: str) -> Path:
-    """Return a file below the folder of settings of this user: as the system has it."""
+    """Return a file below this user's settings folder, which depends on the operating system."""
     if sys.platform == "darwin":
         return find_home().joinpath("Library", "Application Support", *parts)
     if sys.platform == "win32":
@@ -143,11 +142,11 @@ HOSTS: Final[Mapping[str, Host]] = {
         refer=lambda name: f"${{{name}}}",
     ),
 }
-"""The hosts by the names that the command line knows them by."""
+"""The hosts by their names on the command line."""
 
 
 def build_entry(host: Host, command: Sequence[str], variables: Sequence[str]) -> dict[str, Json]:
-    """Return the entry with which ``host`` starts ``command``. ``variables`` are referred to where the host can."""
+    """Return the entry with which ``host`` starts ``command``. It refers to ``variables`` if the host supports that."""
     entry: dict[str, Json] = {**host.members, "command": command[0], "args": list(command[1:])}
     if variables and host.is_toml:
         entry["env_vars"] = list(variables)
@@ -158,7 +157,7 @@ def build_entry(host: Host, command: Sequence[str], variables: Sequence[str]) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFile:
-    """The file of a host as it is now: its text (None if there is no file) and its data."""
+    """The current file of a host: its text (None if there is no file) and its data."""
 
     host: Host
     path: Path
@@ -171,10 +170,10 @@ class HostFile:
         return found
 
     def write_entry(self, name: str, entry: Mapping[str, Json] | None) -> Path | None:
-        """Set the entry ``name``, or remove it with None, and return the copy of the file as it was before.
+        """Set the entry ``name``, or remove it with None. Return the copy of the previous file.
 
         Raises:
-            UsageError: the file cannot be written; it is as it was.
+            UsageError: the file cannot be written. It was not changed.
         """
         mark = _BYTE_ORDER_MARK if self.text is not None and self.text.startswith(_BYTE_ORDER_MARK) else ""
         before = (self.text or "").removeprefix(mark)
@@ -201,10 +200,10 @@ class HostFile:
 
 
 def read_host_file(host: Host, path: Path) -> HostFile:
-    """Return the file at ``path``, which need not exist.
+    """Return the file at ``path``. It need not exist.
 
     Raises:
-        UsageError: it is not in the format of the host's settings; the sentence says where and why.
+        UsageError: the file does not have the host's format. The message says where and why.
     """
     path = path.resolve()  # a link leads to the file that is meant
     try:
