@@ -46,11 +46,14 @@ class Untouched:
         raise AssertionError(f"{call.tool.name} ran")
 
 
+ODD_WITH_PROGRESS = {"name": "odd", "arguments": {}, "_meta": {"progressToken": 1}}
+
+
 class Odd:
     """A toolbox that returns what is not JSON data."""
 
     def __init__(self) -> None:
-        self._catalog = Catalog(tools=(Tool(name="odd", toolkit="Kit", approval=Approval.PER_CALL),))
+        self._catalog = Catalog(tools=(Tool(name="odd", toolkit="Kit", approval=Approval.PER_CALL, reports=True),))
 
     def catalog(self) -> Catalog:
         return self._catalog
@@ -383,13 +386,15 @@ def test_a_reader_that_raises_is_answered_and_logged(ask: Ask, codec: Codec, cap
         ("/call", {"request": {"tool_id": "Kit.odd", "input": {}}}),
         ("/tools/call", {"request": {"tool_id": "Kit.odd", "input": {}}}),
         ("/mcp", {"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "odd", "arguments": {}}, "id": 1}),
+        ("/mcp", {"jsonrpc": "2.0", "method": "tools/call", "params": ODD_WITH_PROGRESS, "id": 1}),
     ],
 )
 def test_toolbox_value_that_is_not_json_is_logged_as_an_error(
     ask: Ask, path: str, body: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR, "toolwire"):
-        response = ask(asgi(Odd()), "POST", path, {"content-type": "application/json"}, json.dumps(body).encode())
+        headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+        response = ask(asgi(Odd()), "POST", path, headers, json.dumps(body).encode())
     assert response.status == 200
     assert b"cannot be written as JSON" in response.body
     assert "the result of Kit.odd@1.0.0" in caplog.text

@@ -11,7 +11,7 @@ from functools import partial
 import anyio
 
 from toolwire.core.codec import Pending, Streaming
-from toolwire.core.http import EVENT_HEADERS, Headers, Request
+from toolwire.core.http import EVENT_HEADERS, Headers, Request, Response
 from toolwire.core.model import AFTER_START, Call, Problem, Progress, Result, Value
 from toolwire.core.toolbox import Notify, StartCall, ignore_progress
 from toolwire.framing import sse
@@ -74,7 +74,7 @@ class CallRunner:
         if self._waits is not None:
             self._waits.drain()
 
-    async def answer(  # noqa: C901, PLR0912 - in line: all calls pass
+    async def answer(  # noqa: C901 - in line: all calls pass
         self,
         scope: Scope,
         exchange: Exchange,
@@ -131,10 +131,7 @@ class CallRunner:
         if is_slow and is_unrevoked is not None and not await is_unrevoked():
             _report_revoked(call)
             result = REVOKED
-        if isinstance(result, Value) and type(result.value) in COLLECTIONS and is_large(result.value):
-            response = await build_large_response(reading, call, result, duration)
-        else:
-            response = build_response(reading, call, result, duration)
+        response = await _build_response(reading, call, result, duration)
         if call.tool.long:
             response = add_call_location(response, result, scope, request)
         if body is not None:
@@ -183,6 +180,13 @@ class CallRunner:
             return start, partial(bool, call.key)
         waiting = InboxWaiter(self._waits, call, start, None, is_unrevoked)  # the stream watches its client by itself
         return waiting.run, waiting.survives_disconnect
+
+
+async def _build_response(pending: Pending, call: Call, result: Result, duration: float) -> Response:
+    """Return the response to ``call``; that with a large value is written in a thread."""
+    if isinstance(result, Value) and type(result.value) in COLLECTIONS and is_large(result.value):
+        return await build_large_response(pending, call, result, duration)
+    return build_response(pending, call, result, duration)
 
 
 async def _stream_call(
@@ -297,7 +301,9 @@ class _CallBody(_StreamBody):
         if isinstance(result, Problem) and result.kind not in AFTER_START and not self.is_open:
             await send_response(self._scope, self._exchange, streaming.refuse(result))
         elif streaming.answer is not None and not self.is_open:
-            await send_response(self._scope, self._exchange, streaming.answer(result, duration))
+            pending = Pending(streaming.call, streaming.answer)
+            response = await _build_response(pending, streaming.call, result, duration)
+            await send_response(self._scope, self._exchange, response)
         else:
             await self.close(build_stream_end(streaming, result, duration))
 
