@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +17,7 @@ import pytest
 
 from tests.interop.mcp_makers import CACHE, HERE, INSTALLED, MISSING, build_environment, start_node, start_python
 from tests.support.upstreams import connect_without_user
-from toolwire import Answer, Selection, Session, Toolkit, Value, asgi, connect_sync, merge_toolboxes
+from toolwire import Answer, Selection, Session, Toolkit, Value, asgi, connect, connect_sync, merge_toolboxes
 from toolwire.consent import ClientRules
 from toolwire.core.catalog import Catalog
 from toolwire.core.codec import Codec
@@ -428,6 +430,76 @@ def test_no_client_loses_what_came_with_a_failure_of_an_upstream(client: str, tm
         if name == "unpromised":
             assert reply[name]["structuredContent"] == {"code": 7}
         assert sent.get("_meta", {}).items() <= (reply[name].get("_meta") or {}).items()
+
+
+ODD_BLOCKS: dict[str, list[Any]] = {
+    "no_text": [{"type": "text"}],
+    "null_text": [{"type": "text", "text": None}],
+    "no_data": [{"type": "image"}],
+    "nothing": [{}],
+    "no_type": [{"text": "No."}],
+    "no_objects": ["No.", 7, None, [1]],
+    "mixed": [{"type": "text", "text": "No."}, {"type": "text"}, "more", {"type": "resource"}],
+    "number": [{"type": "text", "text": 7}],
+}
+
+
+def list_odd_results() -> dict[str, dict[str, Any]]:
+    """Return results, by name, whose blocks lack what their type needs: failed, complete, and with an object."""
+    results: dict[str, dict[str, Any]] = {}
+    for name, content in ODD_BLOCKS.items():
+        results[f"failed_{name}"] = {"content": content, "isError": True}
+        results[f"plain_{name}"] = {"content": content}
+        results[f"structured_{name}"] = {"content": content, "structuredContent": FITTING}
+    return results
+
+
+@needs_clients
+@each_client
+def test_no_client_loses_a_result_of_incomplete_blocks(client: str, tmp_path: Path) -> None:
+    upstream = Upstream(list_odd_results())
+    with background(upstream) as there:
+        toolbox = connect_without_user(f"{there}/mcp", UNLIMITED, protocol="mcp", approve=allow)
+        with background(asgi(toolbox)) as url:
+            reply = call_all(client, url, tmp_path)
+    assert sorted(upstream.calls) == sorted(upstream.results)
+    assert [name for name, result in reply.items() if "lost" in result] == []
+    for name in ODD_BLOCKS:
+        assert reply[f"failed_{name}"]["isError"]
+        assert not reply[f"structured_{name}"].get("isError")
+        assert reply[f"structured_{name}"]["structuredContent"] == FITTING
+
+
+def call_each_async(url: str, names: Iterable[str]) -> dict[str, Any]:
+    async def call_each() -> dict[str, Any]:
+        async with connect(f"{url}/mcp", protocol="mcp", session=UNLIMITED, approve=allow) as remote:
+            return {name: await remote.call(name) for name in names}
+
+    return asyncio.run(call_each())
+
+
+def call_each(url: str, names: Iterable[str]) -> dict[str, Any]:
+    with connect_sync(f"{url}/mcp", protocol="mcp", session=UNLIMITED, approve=allow) as remote:
+        return {name: remote.call(name) for name in names}
+
+
+@pytest.mark.parametrize("through_gateway", [False, True])
+@pytest.mark.parametrize("call", [call_each, call_each_async])
+def test_our_client_reads_incomplete_blocks(call: Any, *, through_gateway: bool) -> None:
+    upstream = Upstream(list_odd_results())
+    with background(upstream) as url, ExitStack() as stack:
+        if through_gateway:
+            toolbox = connect_without_user(f"{url}/mcp", UNLIMITED, protocol="mcp", approve=allow)
+            url = stack.enter_context(background(asgi(toolbox)))  # noqa: PLW2901
+        found = call(url, upstream.results)
+    failed = {name: found[f"failed_{name}"].message for name in ODD_BLOCKS}
+    assert failed["no_text"] == "failed_no_text failed without a reason."
+    assert failed["null_text"] == "failed_null_text failed without a reason."
+    assert (failed["no_type"], failed["no_objects"]) == ("No.", "No.\n7\nnull\n[1]")
+    assert failed["mixed"].startswith("No.\n\nmore")
+    assert failed["no_data"] == "failed_no_data failed without a reason."
+    assert all(found[f"structured_{name}"].unwrap() == FITTING for name in ODD_BLOCKS)
+    assert all(isinstance(found[f"plain_{name}"], Value) or through_gateway for name in ODD_BLOCKS)
 
 
 def test_our_client_reads_failures_and_results_of_any_form() -> None:

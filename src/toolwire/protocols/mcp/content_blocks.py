@@ -30,7 +30,8 @@ def write_for(value: Json, version: str) -> list[Json]:
 def translate(block: Json, version: str) -> Json:
     """Return ``block`` as the revision ``version`` defines it. Its clients refuse results with unknown types.
 
-    Audio is an embedded file before 2025-03-26. A link is a text before 2025-06-18.
+    Audio is an embedded file before 2025-03-26. A link is a text before 2025-06-18. What lacks what its type needs is
+    a text of its JSON.
     """
     # MC-14
     match block:
@@ -38,8 +39,12 @@ def translate(block: Json, version: str) -> Json:
             return {"type": "resource", "resource": {"uri": f"{_OURS}audio", "mimeType": media_type, "blob": data}}
         case {"type": "resource_link", "uri": str(uri), "name": str(name)} if version < _LINKS_SINCE:
             return {"type": "text", "text": f"{name}: {uri}"}
-        case _:
+        case {"type": "text", "text": str()} | {"type": "image" | "audio", "data": str(), "mimeType": str()}:
             return block
+        case {"type": "resource", "resource": {"uri": str(), "blob": str()}}:
+            return block
+        case _:
+            return write_block(block)
 
 
 def has_blocks(value: Json) -> bool:
@@ -88,8 +93,8 @@ def write_block(item: Json) -> Json:
 def read_block(block: dict[str, Any]) -> Json:
     """Return the content of one block: a text, the JSON form of content, or the block itself."""
     kind = block.get("type")
-    if kind == "text" and isinstance(block.get("text"), str):
-        return block["text"]
+    if kind == "text" and isinstance(text := block.get("text") or "", str):
+        return text
     form: Json = None
     if kind in ("image", "audio"):
         form = _build_form(kind, block.get("data"), block.get("mimeType"), "")

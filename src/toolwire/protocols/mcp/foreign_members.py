@@ -118,7 +118,8 @@ def add_result_members(value: Value, answer: Mapping[str, Json], blocks: list[di
 
 def read_failure(answer: Mapping[str, Json], blocks: list[dict[str, Any]]) -> dict[str, Json]:
     """Return what the ``answer`` of a failed call says beside a text that its problem holds whole, for its details."""
-    texts = [block["text"] for block in blocks if block.keys() <= {"type", "text"} and isinstance(block["text"], str)]
+    plain = (block.get("text") for block in blocks if block.keys() <= {"type", "text"})
+    texts = [text for text in plain if isinstance(text, str)]
     is_text = len(texts) == len(blocks) and sum(map(len, texts), len(texts)) <= problem_members.MAX_TEXT
     return _build_failure(answer, None if is_text else blocks)
 

@@ -215,11 +215,14 @@ def _read_content(content: Json) -> list[dict[str, Any]]:
     """Return the blocks of ``content``. A server that writes them otherwise has run the call too."""
     if content is None:
         return []
-    blocks = content if isinstance(content, list) else [content]
-    if not set(map(type, blocks)) - {dict}:
-        return blocks
-    texts = (one if isinstance(one, str) else _write_text(one) for one in blocks)
-    return [{"type": "text", "text": text} for text in texts]
+    return [_read_block(block) for block in (content if isinstance(content, list) else [content])]
+
+
+def _read_block(block: Json) -> dict[str, Any]:
+    if not isinstance(block, dict):
+        return {"type": "text", "text": block if isinstance(block, str) else _write_text(block)}
+    # Servers in Go leave out a text that is empty.
+    return {**block, "text": ""} if block.get("text") is None and block.get("type") == "text" else block
 
 
 def _describe_failure(tool: Tool, result: Mapping[str, Json], content: list[dict[str, Any]]) -> str:
