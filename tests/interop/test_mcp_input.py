@@ -23,7 +23,8 @@ from mcp.types import (
 from pydantic import BaseModel
 
 from tests.interop.mcp_revisions import of_2025
-from toolwire import InputRequest, Problem, Result, Value, connect, connect_sync
+from toolwire import InputRequest, Kind, Problem, Result, Session, Value, connect, connect_sync
+from toolwire.core.user_input import InputAction, InputResponse
 
 from .conftest import run_app
 
@@ -217,8 +218,11 @@ class CarefulPerson(Person):
 
 
 @pytest.mark.requirement("MC-09")
+@pytest.mark.parametrize("answer", [False, InputResponse(InputAction.CANCEL)])
 @pytest.mark.parametrize("target", ["url", "program"])
-def test_a_tool_that_asks_as_before_is_called_in_a_session(target: str, request: pytest.FixtureRequest) -> None:
+def test_a_tool_that_asks_as_before_is_called_in_a_session(
+    target: str, answer: Any, request: pytest.FixtureRequest
+) -> None:
     person = CarefulPerson({"size": 3})
     with connect_sync(
         request.getfixturevalue(target),
@@ -230,11 +234,13 @@ def test_a_tool_that_asks_as_before_is_called_in_a_session(target: str, request:
     ) as remote:
         before = remote.call("count_runs").unwrap()
         assert remote.call("look") == Value("accept size=3"), "it changes nothing, so it may run twice"
-        person.runs_again = False
+        person.runs_again = answer
         refused = remote.call("elicit")
         assert isinstance(refused, Problem)
-        assert refused.can_retry
-        assert "Call it again" in refused.message
+        assert (refused.kind, refused.can_retry, refused.details) == (Kind.DENIED, False, {"denied": True})
+        assert refused.message == (
+            "elicit was not run again, because the user did not allow it. Some of its work may be done already."
+        )
         remote.refresh()
         assert remote.call("elicit") == Value("accept size=3"), "what was found out outlives a new list of tools"
         person.runs_again = True
@@ -250,6 +256,18 @@ def test_a_tool_that_asks_as_before_is_called_in_a_session(target: str, request:
     ]
     if target == "url":  # a program has a process for each version
         assert ran == ["look", "look", "elicit", "elicit", "cut", "cut", "sample"]
+
+
+@pytest.mark.requirement("MC-09")
+def test_a_tool_that_asks_as_before_can_be_called_again_if_no_question_is_shown(url: str) -> None:
+    session, person = Session(), Person(False)
+    refused: list[Any] = []
+    for _ in range(4):  # after three refusals, a tool asks no more
+        with connect_sync(url, session=session, approve=lambda _: True, provide_input=person, protocol="mcp") as remote:
+            refused.append(remote.call("elicit"))
+    assert [(one.kind, one.can_retry) for one in refused] == [*[(Kind.DENIED, False)] * 3, (Kind.BAD_ANSWER, True)]
+    assert "Call it again" in refused[3].message
+    assert len(person.shown) == 3
 
 
 @pytest.mark.requirement("MC-09")

@@ -18,6 +18,7 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from toolwire.consent.input_display import describe_asker
@@ -100,7 +101,8 @@ class UpstreamQuestions:
             return pending
         if pending is None or pending.task is None:
             if not self._has_room(call):
-                return await run(call, notify)  # its questions are declined
+                # CR-01: nobody can be asked, which is not what the user declined.
+                return await run(call._replace(context=replace(call.context, takes_input=False)), notify)
             pending = _PendingCall(call, notify)
             task = pending.task = asyncio.create_task(self._run_pending(pending, call, run))
             task.add_done_callback(_take_outcome)

@@ -126,9 +126,10 @@ _WANTED_TO_ASK: Final = re.compile(
 )
 """How the Python SDK 2, FastMCP and the TypeScript SDK 2 report that a tool asked in a way that 2026-07-28 removed."""
 
+_PARTLY_DONE: Final = "Some of its work may be done already."
 _RUN_AGAIN: Final = (
     "{} tried to ask you something before this connection allowed that, so it ended early. "
-    "Some of its work may be done already. Run it again?"
+    f"{_PARTLY_DONE} Run it again?"
 )
 
 
@@ -153,8 +154,14 @@ def _send_where_it_can_ask(conversation: Conversation, call: Call, refused: Resu
             yield from _end_surplus(opened)
     conversation.asking_tools.add(tool.id)
     if not tool.safe:
-        answer: InputResponse = yield InputRequest(message=_RUN_AGAIN.format(tool.name))
-        if answer.action is not InputAction.ACCEPT:
+        # The bare action, if a user was asked: who was not (too many questions) has not declined.
+        answer: InputAction | InputResponse = yield InputRequest(
+            message=_RUN_AGAIN.format(tool.name), respond=lambda response: response.action
+        )
+        if answer in (InputAction.DECLINE, InputAction.CANCEL):
+            text = f"{tool.name} was not run again, because the user did not allow it. {_PARTLY_DONE}"
+            return Problem(kind=Kind.DENIED, message=text, details={"denied": True})
+        if answer is not InputAction.ACCEPT:
             text = f"{tool.name} could not ask its user, so it ended early. Call it again: it can ask now."
             return Problem(kind=Kind.BAD_ANSWER, message=text, can_retry=True)
     return (yield from _send(conversation.asking, call)) or SESSION_ENDED
