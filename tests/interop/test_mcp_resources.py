@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import anyio
@@ -431,6 +433,84 @@ def test_official_client_reads_what_an_upstream_lists_with_characters_beyond_asc
         upstream = connect_without_user(f"{there}/mcp", Session(), protocol="mcp", agree=lambda _: True)
         with background(asgi(upstream)) as url:
             assert anyio.run(read_all, url) == ["Read.", "Read."]
+
+
+GREETING = "notes://gr\u00fc\u00dfe/{id}"
+SPACED = "notes://my notes/{id}/{part}"
+LINKED = "notes://other/\u00e4 b"
+ESCAPED = "notes://escaped/%C3%A4%20b"
+
+
+class ExactServer:
+    """An MCP server that reads each URI as it is written, and notes it."""
+
+    def __init__(self) -> None:
+        self.read: list[str] = []
+
+    def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        match method:
+            case "initialize":
+                offer: dict[str, Any] = {"tools": {}, "resources": {}}
+                server = {"name": "exact", "version": "1"}
+                return {"protocolVersion": "2025-11-25", "capabilities": offer, "serverInfo": server}
+            case "tools/list":
+                hints = {"readOnlyHint": True}
+                return {"tools": [{"name": "link", "inputSchema": {"type": "object"}, "annotations": hints}]}
+            case "tools/call":
+                return {"content": [{"type": "resource_link", "uri": uri, "name": "n"} for uri in (LINKED, ESCAPED)]}
+            case "resources/list":
+                return {"resources": []}
+            case "resources/templates/list":
+                return {"resourceTemplates": [{"uriTemplate": uri, "name": uri[:9]} for uri in (GREETING, SPACED)]}
+            case "resources/read":
+                uri = params["uri"]
+                self.read.append(uri)
+                is_known = uri in (LINKED, ESCAPED) or uri.startswith((GREETING[:-4], SPACED[:17]))
+                return {"contents": [{"uri": uri, "text": uri}]} if is_known else None
+            case _:
+                return None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        message = await receive()
+        body: bytes = message.get("body", b"")
+        while message.get("more_body"):
+            message = await receive()
+            body += message.get("body", b"")
+        asked = json.loads(body) if body else {}
+        result = self.answer(asked.get("method", ""), asked.get("params", {}))
+        end = {"error": {"code": -32002, "message": "unknown"}} if result is None else {"result": result}
+        reply = json.dumps({"jsonrpc": "2.0", "id": asked.get("id"), **end}).encode()
+        status = 405 if scope["method"] != "POST" else 200 if "id" in asked else 202
+        headers = [(b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": reply if status == 200 else b""})
+
+
+@pytest.mark.parametrize("is_prefixed", [False, True])
+def test_upstream_is_asked_for_its_own_uris_of_templates_and_links(*, is_prefixed: bool) -> None:
+    exact = ExactServer()
+
+    async def read_all(url: str) -> list[str]:
+        async with Client(f"{url}/mcp") as client:
+            templates = [one.uri_template for one in (await client.list_resource_templates()).resource_templates]
+            (tool,) = (one.name for one in (await client.list_tools()).tools if one.name.endswith("link"))
+            links = [str(one.uri) for one in (await client.call_tool(tool, {})).content if one.type == "resource_link"]
+            assert all(uri.isascii() for uri in templates)
+            written = [one.replace("{id}", "7").replace("{part}", "%2F") for one in templates] + links
+            # As the clients write it that take each URI for a URL.
+            found = [await client.read_resource(quote(uri, safe=":/+%")) for uri in written]
+        return [str(getattr(one.contents[0], "text", "")) for one in found]
+
+    with background(exact) as there:
+        upstream = connect_without_user(f"{there}/mcp", Session(), protocol="mcp", agree=lambda _: True)
+        merged = merge_toolboxes([upstream, FunctionToolbox(Toolkit("Own"))], names={0: "far"})
+        with background(asgi(merged if is_prefixed else upstream)) as url:
+            found = anyio.run(read_all, url)
+    wanted = [GREETING.replace("{id}", "7"), "notes://my notes/7/%2F", LINKED, ESCAPED]
+    assert found == wanted
+    assert exact.read[:2] == wanted[:2], "a template says how its server writes a URI"
 
 
 def build_completing_server(*, completes: bool) -> MCPServer:

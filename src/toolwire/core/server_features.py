@@ -9,6 +9,7 @@ Rules:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -40,6 +41,7 @@ PAGE_URIS: Final = "page_uris"
 """The hint of a tool that names the URIs of its pages, as a tuple."""
 
 _PLAIN: Final = "".join(map(chr, range(0x21, 0x7F)))
+_ESCAPED: Final = re.compile("(?:%20|%[89A-Fa-f][0-9A-Fa-f])+")
 
 URI_PREFIX: Final = "uri_prefix"
 """The hint of a tool that says what a gateway puts before the URIs of the tool's server."""
@@ -48,6 +50,16 @@ URI_PREFIX: Final = "uri_prefix"
 def _escape(uri: str) -> str:
     """Return ``uri`` with blanks and what is not ASCII percent-encoded."""
     return quote(uri, safe=_PLAIN) if uri.isprintable() else uri
+
+
+def unescape(uri: str) -> str:
+    """Return ``uri`` with blanks and what is not ASCII as they are; every other percent-encoding stays."""
+    return _ESCAPED.sub(lambda match: _unescape_characters(match[0]), uri)
+
+
+def _unescape_characters(escaped: str) -> str:
+    text = unquote(escaped, errors="surrogateescape")
+    return text if text.isprintable() else escaped
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +130,12 @@ class ResourceDefinition:
             return None
         values = self.template.match(_escape(own) if self.takes_uri else own)
         if values is None or self.takes_uri:
-            return None if values is None else {"uri": own if self.is_template else self.uri}
+            return None if values is None else {"uri": self._restore(own) if self.is_template else self.uri}
         return read_texts(values, self.reader)
+
+    def _restore(self, own: str) -> str:
+        """Return ``own``, which the template matches, as its server writes such a URI."""
+        return own if self.uri.isascii() and " " not in self.uri else unescape(own)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ from toolwire.core.server_features import (
     UnlistedResources,
     build_skill,
     name_reader_toolkit,
+    unescape,
 )
 from toolwire.framing.jsontext import get_object
 from toolwire.framing.text_cleaning import cap_text, clean
@@ -124,7 +125,14 @@ def read(peer: Peer, call: Call) -> Flow[Result]:
         arguments: Json = {key: str(value) for key, value in call.arguments.items()}
         answer = yield from _ask(peer, "prompts/get", {"name": name, "arguments": arguments})
         return answer if isinstance(answer, Problem) else _read_messages(answer)
-    answer = yield from _ask(peer, "resources/read", {"uri": call.arguments.get("uri")})
+    uri = call.arguments.get("uri")
+    answer = yield from _ask(peer, "resources/read", {"uri": uri})
+    if isinstance(answer, Problem) and answer.kind not in _NOT_ANSWERED and isinstance(uri, str):
+        # The server may have named it, in a result, with blanks or characters beyond ASCII: callers get it escaped.
+        plain = unescape(uri)
+        if plain != uri:
+            again = yield from _ask(peer, "resources/read", {"uri": plain})
+            answer = answer if isinstance(again, Problem) else again
     return answer if isinstance(answer, Problem) else _read_contents(answer)
 
 
