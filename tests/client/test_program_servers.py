@@ -472,6 +472,43 @@ def handle(asked):
     assert int(call(target).unwrap()) > 0
 
 
+def test_program_that_was_replaced_by_an_older_one_runs_once(program: Write, tmp_path: Path) -> None:
+    newer = """
+known = handle
+
+def handle(asked):
+    if asked.get("method") == "server/discover":
+        answer(asked, {"resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}})
+    elif asked.get("method") == "initialize":
+        os._exit(1)
+    else:
+        known(asked)
+"""
+    command = read_server_command(program(newer))
+    assert command is not None
+    started = ServerProgram(command)
+    network = SyncMessageNetwork(started, TransportLimits(total_s=WAIT_S))
+    of_2026 = (b"mcp-protocol-version", b"2026-07-28")
+
+    def ask(method: str, *headers: tuple[bytes, bytes]) -> Any:
+        asked = _build_request(method)
+        response = network.send(asked._replace(headers=(*asked.headers, *headers)))
+        assert isinstance(response, Response)
+        return json.loads(response.body)
+
+    try:
+        ask("server/discover", of_2026)
+        assert "result" in ask("tools/list", of_2026)
+        started.stop()
+        starts = tmp_path / "starts"
+        program(f"open({str(starts)!r}, 'a').write('.')")
+        assert "error" in ask("server/discover", of_2026)
+        assert "result" in ask("initialize")
+        assert starts.read_text() == "."
+    finally:
+        started.close()
+
+
 def test_program_without_an_answer_to_discovery_counts_as_older(program: Write) -> None:
     command = read_server_command(program("def handle(asked): pass"))
     assert command is not None

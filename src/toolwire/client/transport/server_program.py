@@ -102,6 +102,8 @@ class ServerProgram:
         session = get_header(request.headers, SESSION_HEADER)
         with self.lock:
             method = message.get("method") if isinstance(message, dict) else None
+            if method == DISCOVER and self._find_process() is None:
+                self._is_stateless = False  # the program may be another one than before
             if get_header(request.headers, VERSION_HEADER) == STATELESS:
                 self._is_stateless = self._is_stateless or method != DISCOVER
             elif self._is_stateless and (session or method == "initialize") and not self._closed:
