@@ -114,9 +114,7 @@ def test_members_beside_an_operation_reference_are_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.requirement("XL-088")
-@pytest.mark.parametrize(
-    "argv", [["check"], ["convert", "--to", "opentool"], ["tools", "--include", "all"], ["overlay"]]
-)
+@pytest.mark.parametrize("argv", [["check"], ["convert", "--to", "opentool"], ["tools", "--include", "all"]])
 def test_every_command_reads_such_a_document(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], argv: list[str]
 ) -> None:
