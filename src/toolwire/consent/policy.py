@@ -250,7 +250,7 @@ def explain_unkept(bounds: GrantBounds | None, *, always_allowed: bool | None) -
         return ""
     return (
         "The server does not declare that later calls can run without a question, so a permission needs a condition"
-        " that limits an argument or a sum."
+        " that limits an argument, or a sum."
     )
 
 
