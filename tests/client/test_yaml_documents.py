@@ -106,7 +106,6 @@ def test_every_command_reads_a_yaml_file(
     for argv in (
         ["tools", "api.yaml", "--include", "all"],
         ["size", "api.yaml", "--include", "all"],
-        ["overlay", "api.yaml"],
         ["convert", "api.yaml", "--to", "opentool"],
     ):
         assert main(argv) == 0, argv
