@@ -54,7 +54,6 @@ def build_commands(url: str, wire: str) -> list[list[str]]:
         ["size", *only],
         ["lock", *only],
         ["diff", *only],
-        ["overlay", url],
         ["login", url, "--key"],
         ["chat", *only, *chat],
         ["call", *only, "op1", 'x:={"l":{"r":{}}}'],

@@ -208,7 +208,6 @@ def test_every_command_reads_a_swagger_document(
     for argv in (
         ["tools", "swagger.json", "--include", "all"],
         ["size", "swagger.json", "--include", "all"],
-        ["overlay", "swagger.json"],
         ["convert", "swagger.json", "--to", "opentool"],
     ):
         assert main(argv) == 0, (argv, capsys.readouterr().err)
