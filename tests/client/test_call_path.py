@@ -9,7 +9,7 @@ from toolwire import Toolkit, asgi, connect_sync
 from toolwire.testing.loopback import background
 
 
-@pytest.mark.parametrize(("protocol", "calls"), [("openapi", 118), ("opentool", 93), ("otc", 91), ("mcp", 120)])
+@pytest.mark.parametrize(("protocol", "calls"), [("openapi", 119), ("opentool", 93), ("otc", 91), ("mcp", 123)])
 def test_a_call_without_a_question_passes_few_functions(protocol: str, calls: int) -> None:
     path = client_call(protocol, agreed=True)
     assert path.calls <= calls, "\n".join(f"{'  ' * step.depth}{step.function}  {step.file}" for step in path.steps)

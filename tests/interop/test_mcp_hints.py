@@ -133,7 +133,7 @@ def test_read_only_hint_without_trust_is_asked_about_with_the_way_to_trust_it(hi
 def test_always_that_cannot_be_kept_is_logged(hinting: str, caplog: pytest.LogCaptureFixture) -> None:
     with connect_sync(hinting, approve=lambda _: Answer(allowed=True, always=True)) as remote:
         assert remote.call("note", {"text": "rose"}).ok
-    assert "note was called once; your always is not kept: its server does not say" in caplog.text
+    assert "note was called once; your always is not kept: the server does not declare" in caplog.text
 
 
 @pytest.mark.requirement("I-21")

@@ -96,11 +96,11 @@ class SendRequest(NamedTuple):
         """The port that the socket connects to."""
         return self.target.port if self.proxy is None else self.proxy.port
 
-    def check_proxy(self, answer: Response | Problem) -> Response | Problem:
+    def check_proxy(self, proxy: Proxy, answer: Response | Problem) -> Response | Problem:
         """Return ``answer``, or the Problem that it is the proxy's own: it wants a password."""
         # In the tunnel of https, the same status is an answer of the server.
         is_own = isinstance(answer, Response) and answer.status == 407 and self.target.url.scheme == "http"
-        return answer if self.proxy is None or not is_own else proxy_refusal(self.target, self.proxy, 407)
+        return proxy_refusal(self.target, proxy, 407) if is_own else answer
 
 
 Steps: TypeAlias = Generator[ResolveHost | SendRequest | BlockingTask, Any, T]
@@ -282,7 +282,7 @@ class RequestRules:
             if isinstance(answer, Response) or answer.details.get("sent", True) or _is_final(answer):
                 if address is not pin.addresses[0]:
                     self._prefer(target.origin, address)
-                return hop.check_proxy(answer)
+                return answer if hop.proxy is None else hop.check_proxy(hop.proxy, answer)
             last = answer
         self._pins.pop(target.origin, None)
         # No address answered: resolve the name anew for the next call.
