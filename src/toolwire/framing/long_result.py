@@ -65,7 +65,7 @@ _FOR_NOTES: Final = 5
 """One of so many parts of the room is for what is said of a part."""
 
 MARKS: Final = frozenset({"origin", "untrusted"})
-"""The notes of a value that go with each part of it."""
+"""The notes of a value that its parts go without."""
 
 HANDLE_START: Final = "result:"
 """How the handle of a stored result begins, which the ID of a call does not."""
@@ -165,10 +165,9 @@ def cut_result(whole: Json, characters: int, name: str, handle: str) -> Part:
     return Part(part.value, {**notes, "handle": handle, "advice": advice})
 
 
-def mark_part(part: Part, whole: Value) -> Value:
-    """Return ``part`` as a value beside its notes, with the marks of the ``whole``."""
-    marks = {note: one for note, one in (whole.notes or {}).items() if note in MARKS}
-    return Value({"result": part.value, "notes": part.notes}, {**marks, PART_NOTE: True})
+def mark_part(part: Part) -> Value:
+    """Return ``part`` as a value beside its notes, marked as a part."""
+    return Value({"result": part.value, "notes": part.notes}, {PART_NOTE: True})
 
 
 def describe_shape(value: Json, depth: int = _SHAPE_DEPTH) -> str:

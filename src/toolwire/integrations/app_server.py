@@ -68,7 +68,7 @@ PATHS: Final[Mapping[str, Sequence[str]]] = {"mcp": (MCP,), "opentool": OPENTOOL
 _log: Final = logging.getLogger("toolwire.integrations")
 _MANY: Final = 1_000_000
 _USUAL_CREDENTIALS: Final = (b"authorization", b"cookie")
-# Where a proxy ends TLS, an application may read from its fields who calls, and that it was by https.
+# Behind a proxy that ends TLS, an application learns from these fields who calls, and that the call came by https.
 _OF_PROXIES: Final = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-port", b"x-forwarded-prefix",
     b"x-forwarded-proto", b"x-forwarded-ssl", b"x-real-ip", b"x-request-id")  # fmt: skip
 _PASSED_ON: Final = (b"host", b"accept-language", *_OF_PROXIES)

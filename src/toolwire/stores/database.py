@@ -103,9 +103,7 @@ class Database:
         self._connection = opened.connection
         self.was_empty: bool = opened.was_empty
         """Whether the file had no tables before it was opened here."""
-        # RE-03: users who share it do not know of each other, so it is closed when the last one lets go of it. Not by
-        # __del__: of a circle, the collector may end the connection first, which warns since CPython 3.13.
-        weakref.finalize(self, self._connection.close).atexit = False
+        close_with(self, self._connection)  # users who share it do not know of each other
 
     def clock(self) -> float:
         """Return the time of this machine, in seconds since 1970."""
@@ -113,7 +111,7 @@ class Database:
 
     @contextmanager
     def _take_turn(self) -> Generator[None, None, None]:
-        # R13: as with PostgreSQL, so that who uses a store need not know which one it is.
+        # R13: as with PostgreSQL, so that users of a store need not know which kind it is.
         try:
             with self._lock:
                 yield
@@ -197,6 +195,13 @@ def open_file(file: Path, schema: Schema, *, busy_s: float = _BUSY_S) -> OpenedF
             raise
     except (OSError, sqlite3.Error) as error:
         raise build_unusable_error(file, error) from error
+
+
+def close_with(owner: object, connection: sqlite3.Connection) -> None:
+    """Close ``connection``, if it is still open, when nothing refers to ``owner`` any more."""
+    # RE-03: not by __del__, because of a circle the collector can end the connection first, which warns since CPython
+    # 3.13.
+    weakref.finalize(owner, connection.close).atexit = False
 
 
 def write_ahead(connection: sqlite3.Connection) -> None:

@@ -4,8 +4,8 @@ Rules:
 - All rules of ``request_rules`` hold: credentials, header fields, redirects, sizes and time limits.
 - The asynchronous application runs in the event loop of the caller, so that it can share what belongs to that loop.
 - Leaving a call cancels the application's task, as a server does when its client disconnects.
-- A response is returned once it is complete. What the application does afterwards, such as a background task, goes on.
-  Closing the transport waits ``GRACE_S`` for it, then cancels it.
+- A response is returned once it is complete. What the application does afterwards, such as a background task,
+  continues. Closing the transport waits ``GRACE_S`` for it, then cancels it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Asgi: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 """An ASGI application of any framework."""
 
 UNFINISHED: ContextVar[set[asyncio.Task[None]]] = ContextVar("toolwire_unfinished")
-"""Gets the tasks of an application that has responded and goes on, if someone waits for them."""
+"""Collects the tasks of an application that still run after its response, if a caller waits for them."""
 _log = logging.getLogger("toolwire")
 APP_ORIGIN = "http://127.0.0.1"
 """The address of an application of this process: a server believes it without a setting for its host name."""
@@ -136,7 +136,7 @@ class _AppExchange:
         self.ended = asyncio.Event()
 
     async def run(self, app: Asgi) -> None:
-        """Let ``app`` answer; what it raises is logged, as a server does it."""
+        """Let ``app`` answer; an exception is logged, as by a server."""
         try:
             await app(self.scope, self.receive, self.send)
         except _ResponseEnded:

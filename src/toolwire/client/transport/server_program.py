@@ -126,12 +126,11 @@ class ServerProgram:
     def cancel(self, exchange: MessageExchange) -> None:
         """Stop waiting for the answer of ``exchange``, and tell the program."""
         with self.lock:
-            process = self._process
-            if process is not None and process.exchanges is exchange.table:
-                if exchange.table.remove(exchange):
+            if not exchange.table.remove(exchange):
+                return
+            for process in (one._process for one in self._list_programs()):
+                if process is not None and process.exchanges is exchange.table:
                     process.write(build_cancellation(exchange))
-            elif self._for_sessions is not None:
-                self._for_sessions.cancel(exchange)
 
     def close(self) -> None:
         """End the program and everything that it started; this takes up to a few seconds."""

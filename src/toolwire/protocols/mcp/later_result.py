@@ -134,7 +134,7 @@ def _take_part(result: Result, chosen: Mapping[str, Json], characters: int, read
         return result
     else:
         part = cut_result(value, characters, reader, handle)
-    return part if isinstance(part, Problem) else mark_part(part, result)
+    return part if isinstance(part, Problem) else mark_part(part)
 
 
 def _describe(status: Mapping[str, Json], tool: str) -> str:

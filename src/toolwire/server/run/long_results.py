@@ -141,7 +141,7 @@ class LongResults:
             _log.warning("a long result cannot be kept: %s", error)
             return result
         name = find_reading_name(self.catalog(), self._rule)
-        return mark_part(cut_result(result.value, call.context.part_characters, name, handle), result)
+        return mark_part(cut_result(result.value, call.context.part_characters, name, handle))
 
     def _close_later(self) -> None:
         """Forget the open result once nobody has read it for a while."""

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from types import MethodType
 from typing import Any, Final, NamedTuple, cast
-from weakref import WeakSet, finalize
+from weakref import WeakSet
 
 from toolwire.core.ledger import (
     UNAVAILABLE,
@@ -34,7 +34,7 @@ from toolwire.core.ledger import (
     make_ticket,
 )
 from toolwire.stores.clock import ClockMark, LedgerClock, read_boot_id
-from toolwire.stores.database import build_unusable_error, open_file
+from toolwire.stores.database import build_unusable_error, close_with, open_file
 from toolwire.stores.group_commit import NOT_MADE, GroupCommit
 from toolwire.stores.outage_log import OutageLog
 
@@ -284,8 +284,7 @@ class SqliteLedger:
 
     def _open_file(self) -> None:
         self._connection = open_file(self._path, CALLS_FILE, busy_s=_BUSY_S).connection
-        # RE-03: end() is not called if what is built on this ledger cannot be built.
-        finalize(self, self._connection.close).atexit = False
+        close_with(self, self._connection)  # end() is not called if the server cannot be built
         try:
             self._begin_transaction()
             self._attach()

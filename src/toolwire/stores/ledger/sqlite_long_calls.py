@@ -16,14 +16,13 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
-from weakref import finalize
 
 from toolwire.core.long_call import (
     LongCallLimits,
 )
 from toolwire.core.model import Problem
 from toolwire.stores.clock import ClockMark, LedgerClock, read_boot_id
-from toolwire.stores.database import build_unusable_error, create_tables, open_file
+from toolwire.stores.database import build_unusable_error, close_with, create_tables, open_file
 from toolwire.stores.group_commit import GroupCommit
 from toolwire.stores.outage_log import OutageLog
 
@@ -118,14 +117,14 @@ class SqliteLongCalls(StoredLongCalls):
     def _open_file(self) -> None:
         if self._path is None:
             self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-            self._close_when_forgotten()
+            close_with(self, self._connection)  # end() keeps what is in memory
             create_tables(self._connection, CALLS_FILE)
             self._owner = secrets.randbits(62) | 1
             self._calls.attach(self._connection)
             self._is_open = True
             return
         self._connection = open_file(self._path, CALLS_FILE, busy_s=_BUSY_S).connection
-        self._close_when_forgotten()
+        close_with(self, self._connection)  # end() is not called if the server cannot be built
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             mark = self._connection.execute(AGE).fetchone()
@@ -143,11 +142,6 @@ class SqliteLongCalls(StoredLongCalls):
         self._connection.execute("PRAGMA busy_timeout = 0")  # from here on GroupCommit repeats, with its own limit
         self._calls.attach(self._connection)
         self._is_open = True
-
-    def _close_when_forgotten(self) -> None:
-        """Close the connection with this object: end() keeps what is in memory, and is not called if a server fails."""
-        # RE-03
-        finalize(self, self._connection.close).atexit = False
 
 
 def _return_none() -> None:

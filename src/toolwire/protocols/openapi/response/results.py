@@ -197,7 +197,7 @@ def _find_encoding(body: bytes, parameters: str) -> str:
     )
     name = normalize_encoding(found[1]) if found else ""
     name = aliases.get(name, name)
-    # Programs name UTF-16, in which they hold a text, and send UTF-8. A text in UTF-16 soon has a zero byte.
+    # Some programs name UTF-16, their encoding in memory, and send UTF-8. A text in UTF-16 soon has a zero byte.
     is_wrong = name.startswith(("utf_16", "utf_32")) and b"\0" not in body and _fits(body[:1_000], "utf-8")
     return "utf-8" if is_wrong or not _ENCODINGS.fullmatch(name) else name
 

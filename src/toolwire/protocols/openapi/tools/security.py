@@ -67,7 +67,7 @@ class Security:
             kind=scheme.get("type", ""),
             place=Place(place) if place in ("query", "header", "cookie") else None,
             name=name if isinstance(name, str) else "",
-            # Names of schemes have no case (RFC 9110, 11.1), but servers with one of their own compare texts.
+            # Names of schemes have no case (RFC 9110, 11.1), but a server can compare the exact text of its own.
             scheme="" if not isinstance(word, str) else word.lower() if word.lower() in _NAMED_HERE else word,
             scopes=tuple(sorted({one for one in scopes if isinstance(one, str)})) if isinstance(scopes, list) else (),
         )
